@@ -50,9 +50,9 @@ func (r *release) chart(ctx context.Context) error {
 		"values.yaml": {
 			{Old: "  repository: " + imageName + "\n", New: "  repository: " + r.repository() + "\n"},
 			{Old: "  digest: \"\"\n", New: "  digest: " + r.digest.String() + "\n"},
-			{Old: "The operator's image. There is no published one yet: build it, and push it or load it into the nodes " +
-				"(docs/installation.md).", New: "The operator's image."},
-			{Old: "in place of a tag. Default: none.", New: "in place of a tag. It is that of this release."},
+			{Old: "The operator's image. No image has been published yet: build it, then push it or load it onto the nodes\n" +
+				"# (docs/installation.md).", New: "The operator's image."},
+			{Old: "instead of a tag. Not set by default.", New: "instead of a tag. Defaults to the digest of this release."},
 		},
 	}
 	for i, f := range files {

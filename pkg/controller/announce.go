@@ -88,9 +88,9 @@ func wayOut(h *v1alpha1.Hold) string {
 	case 0:
 		return see
 	case 1:
-		return fmt.Sprintf("%s and answer with %s: %s", see, options[0], h.Resume)
+		return fmt.Sprintf("%s and resume with %s: %s", see, options[0], h.Resume)
 	default:
-		return fmt.Sprintf("%s and answer with one of %s: %s", see, strings.Join(options, ", "), h.Resume)
+		return fmt.Sprintf("%s and resume with one of %s: %s", see, strings.Join(options, ", "), h.Resume)
 	}
 }
 
@@ -195,12 +195,12 @@ func (r *Reconciler) announceLeave(ctx context.Context, before, after *v1alpha1.
 	}
 	first := min(len(begun), mostLeavingEvents)
 	for _, name := range begun[:first] {
-		log.FromContext(ctx).Info("node leaves", "node", name, "message", why[name])
-		r.event(after, warning, reasonNodeLeaving, name, fmt.Sprintf("node %s leaves: %s", name, why[name]))
+		log.FromContext(ctx).Info("node is leaving", "node", name, "message", why[name])
+		r.event(after, warning, reasonNodeLeaving, name, fmt.Sprintf("node %s is leaving: %s", name, why[name]))
 	}
 	if rest := begun[first:]; len(rest) > 0 {
 		r.event(after, warning, reasonNodeLeaving, "Many",
-			fmt.Sprintf("%d more nodes leave at the same time: %s", len(rest), strings.Join(rest, ", ")))
+			fmt.Sprintf("%d more nodes are leaving at the same time: %s", len(rest), strings.Join(rest, ", ")))
 	}
 }
 
@@ -213,7 +213,7 @@ func (r *Reconciler) announceFull(before, after *v1alpha1.StorageCluster) {
 	case c == nil:
 	case !was && c.Status == metav1.ConditionTrue:
 		r.event(after, warning, reasonPoolsNearlyFull, "Begin",
-			note(c.Message, ". A thin pool that runs full makes its volumes fail. See docs/how-to/storage-pools.md"))
+			note(c.Message, ". If a thin pool fills up, its volumes fail. See docs/how-to/storage-pools.md"))
 	case was && c.Status == metav1.ConditionFalse:
 		r.event(after, normal, reasonPoolsHaveSpace, "End", c.Message)
 	}
@@ -337,7 +337,7 @@ func (r *Reconciler) unseen(ctx context.Context, c *v1alpha1.StorageCluster, cau
 	}
 	if text := cause.Error(); r.warned != text {
 		r.warned = text
-		log.FromContext(ctx).Error(cause, "the cluster cannot be looked at; nothing is changed")
+		log.FromContext(ctx).Error(cause, "the cluster cannot be observed; nothing is changed")
 		r.event(after, warning, conditions.ReasonObservationFailed, "Observe", text)
 	}
 	return reconcile.Result{RequeueAfter: r.Observer.Timing.PollSteady}, nil

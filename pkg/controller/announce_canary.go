@@ -29,7 +29,7 @@ func (r *Reconciler) announceCanary(before, after *v1alpha1.StorageCluster) {
 		switch c.Result {
 		case volumespec.CanaryPassed:
 			r.event(after, normal, reasonCanaryPassed, c.Name,
-				"a pod wrote to a volume of StorageClass "+c.Name+" and read it back; nothing is left of it")
+				"a pod wrote data to a test volume of StorageClass "+c.Name+" and read it back; the volume has been deleted")
 		case volumespec.CanaryFailed:
 			r.event(after, warning, reasonCanaryFailed, c.Name+" "+string(c.Step),
 				"StorageClass "+c.Name+": "+string(c.Step)+": "+c.Message)

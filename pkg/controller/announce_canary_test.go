@@ -27,8 +27,8 @@ func TestEachTryThatEndsIsAnEvent(t *testing.T) {
 		Message: "no device"})
 	noSnapshot := with(volumespec.CanaryClass{Result: volumespec.CanaryRunning,
 		Snapshot: &volumespec.CanarySnapshotResult{Result: volumespec.CanaryFailed, Message: "timed out"}})
-	const good = "event Normal CanaryPassed fast: a pod wrote to a volume of StorageClass fast and read it back; " +
-		"nothing is left of it"
+	const good = "event Normal CanaryPassed fast: a pod wrote data to a test volume of StorageClass fast and read it " +
+		"back; the volume has been deleted"
 	for _, tc := range []struct {
 		name          string
 		before, after *v1alpha1.StorageCluster
@@ -41,8 +41,8 @@ func TestEachTryThatEndsIsAnEvent(t *testing.T) {
 		{"it fails", running, failed,
 			[]string{"event Warning CanaryFailed fast Mount: StorageClass fast: Mount: no device"}},
 		{"it has failed", failed, failed, nil},
-		{"no snapshot can be taken", running, noSnapshot, []string{"event Warning CanarySnapshotFailed fast: no snapshot " +
-			"could be taken of a volume of StorageClass fast: timed out"}},
+		{"no snapshot can be taken", running, noSnapshot, []string{"event Warning CanarySnapshotFailed fast: the test " +
+			"snapshot of StorageClass fast failed: timed out"}},
 		{"none could be taken", noSnapshot, noSnapshot, nil},
 	} {
 		b := newBench(t, tc.after)

@@ -24,7 +24,7 @@ func (r *Reconciler) announceCertificates(before, after *v1alpha1.StorageCluster
 			continue
 		}
 		r.event(after, normal, reasonCertificateRenewed, c.Name+" "+c.Serial,
-			fmt.Sprintf("certificate %s was made anew, in Secret %s/%s; it is valid until %s", c.Name,
+			fmt.Sprintf("certificate %s was renewed in Secret %s/%s; it is valid until %s", c.Name,
 				v1alpha1.WorkloadNamespace, c.Secret, c.NotAfter.UTC().Format(time.RFC3339)))
 	}
 }

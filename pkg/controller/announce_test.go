@@ -42,7 +42,7 @@ func TestEachNodeThatBeginsToLeaveIsAnEvent(t *testing.T) {
 		b.r.announceLeave(t.Context(), c, c, s)
 		return b.log
 	}
-	want := []string{"event Warning NodeLeaving n1: node n1 leaves: because of n1"}
+	want := []string{"event Warning NodeLeaving n1: node n1 is leaving: because of n1"}
 	if got := events(leavers(c, "n1")); !slices.Equal(got, want) {
 		t.Errorf("first: %q", got)
 	}
@@ -66,7 +66,7 @@ func TestEachNodeThatBeginsToLeaveIsAnEvent(t *testing.T) {
 	}
 	got := events(leavers(c, many...))
 	if len(got) != mostLeavingEvents+1 || !strings.Contains(got[mostLeavingEvents],
-		"4 more nodes leave at the same time: m10, m11, m12, m13") {
+		"4 more nodes are leaving at the same time: m10, m11, m12, m13") {
 		t.Errorf("many at once: %q", got)
 	}
 }
@@ -97,9 +97,9 @@ func TestTheWayOutOfAHold(t *testing.T) {
 		want    string
 	}{
 		{"m", nil, "m. See https://r"},
-		{"m", []v1alpha1.HoldOption{{Answer: "retry"}}, "m. See https://r and answer with retry: " + command},
+		{"m", []v1alpha1.HoldOption{{Answer: "retry"}}, "m. See https://r and resume with retry: " + command},
 		{"Is it gone?", []v1alpha1.HoldOption{{Answer: "retry"}, {Answer: "adopt"}},
-			"Is it gone? See https://r and answer with one of retry, adopt: " + command},
+			"Is it gone? See https://r and resume with one of retry, adopt: " + command},
 	} {
 		h := &v1alpha1.Hold{ID: "h-1", Message: tc.message, Options: tc.options, Resume: command, Runbook: "https://r"}
 		if got := note(h.Message, wayOut(h)); got != tc.want {
@@ -147,8 +147,8 @@ func TestAClusterThatCannotBeLookedAtIsTold(t *testing.T) {
 		says  string
 	}{
 		{"a version that is not in the catalogue", func(b *bench) { b.r.Observer.Catalogue = &catalogue.Catalogue{} },
-			"this operator does not know LINSTOR " + catalogue.Embedded().Newest() +
-				", which the accepted spec asks for, and changes nothing; run an operator that knows it"},
+			"this operator does not support LINSTOR " + catalogue.Embedded().Newest() +
+				", which the accepted spec requests, so it changes nothing; run an operator version that supports it"},
 		{"a revision that cannot be read", func(b *bench) {
 			var list appsv1.ControllerRevisionList
 			if err := b.c.List(b.t.Context(), &list); err != nil || len(list.Items) != 1 {

@@ -26,7 +26,8 @@ func loading(t *testing.T) *bench {
 			t.Fatal(err)
 		}
 	}
-	if got := b.stored().Status; got.Phase != v1alpha1.PhaseKernelModule || got.Message != "0 of 3 nodes have DRBD" {
+	if got := b.stored().Status; got.Phase != v1alpha1.PhaseKernelModule ||
+		got.Message != "0 of 3 nodes have DRBD loaded" {
 		t.Fatalf("%s: %s", got.Phase, got.Message)
 	}
 	return b
@@ -72,7 +73,7 @@ func TestCountsAloneAreWrittenAFewAtATime(t *testing.T) {
 	}
 	b.pass(poll)
 	if _, log, err = b.step(); err != nil || !slices.Equal(log, []string{"patch status"}) ||
-		b.stored().Status.Message != "1 of 3 nodes have DRBD" {
+		b.stored().Status.Message != "1 of 3 nodes have DRBD loaded" {
 		t.Errorf("%v: %v (%s)", err, log, b.stored().Status.Message)
 	}
 	b.loaderStarts("n2", "n3") // the phase is over, which does not wait

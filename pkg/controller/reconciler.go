@@ -234,11 +234,12 @@ func (r *Reconciler) removeAnnotation(ctx context.Context, c *v1alpha1.StorageCl
 func (r *Reconciler) holdStill(ctx context.Context, c *v1alpha1.StorageCluster, cause error) (reconcile.Result,
 	error) {
 	r.sees(cause)
-	log.FromContext(ctx).Error(cause, "the phase is not known to this operator, which changes nothing")
+	log.FromContext(ctx).Error(cause, "this operator version does not support the phase and changes nothing")
 	if text := cause.Error(); r.warned != text {
 		r.warned = text
 		r.event(c, warning, reasonUnknownPhase, "HoldStill", fmt.Sprintf(
-			"phase %s is not known to this operator; it changes nothing. Run the operator that wrote it", c.Status.Phase))
+			"this operator version does not support phase %s and changes nothing; run the operator version that set it",
+			c.Status.Phase))
 	}
 	return reconcile.Result{RequeueAfter: r.Observer.Timing.Safety}, nil
 }

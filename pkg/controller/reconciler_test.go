@@ -40,7 +40,7 @@ func TestOneStatusPatchThenTheEvent(t *testing.T) {
 		t.Fatalf("%v, again after %s", err, res.RequeueAfter)
 	}
 	want := []string{"apply", "patch status",
-		"event Normal Assessing Accepted: Pending → Assessing: the spec is accepted as LINSTOR " +
+		"event Normal Assessing Accepted: Pending → Assessing: the spec has been accepted with LINSTOR " +
 			catalogue.Embedded().Newest()}
 	if d := cmp.Diff(want, log); d != "" {
 		t.Error(d)

@@ -83,7 +83,7 @@ type IllegalEventError struct {
 }
 
 func (e *IllegalEventError) Error() string {
-	return fmt.Sprintf("event %s is not legal in state %s", e.Event, e.State)
+	return fmt.Sprintf("event %s is not allowed in state %s", e.Event, e.State)
 }
 
 // Transition is one step of the machine.
@@ -102,7 +102,7 @@ func Restore(t *Table, s State) (*Machine, error) {
 		s = t.Initial
 	}
 	if !slices.ContainsFunc(t.States, func(i StateInfo) bool { return i.State == s }) {
-		return nil, fmt.Errorf("%w %q in machine cluster", ErrUnknownState, s)
+		return nil, fmt.Errorf("%w %q in the state machine of the cluster", ErrUnknownState, s)
 	}
 	events := make(looplab.Events, 0, len(t.Rows))
 	for _, r := range t.Rows {

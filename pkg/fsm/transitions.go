@@ -66,27 +66,31 @@ var optional = []State{VolumeDriver, Canary}
 // states are those of a cluster, in the order in which a new one goes through them.
 func states() []StateInfo {
 	return []StateInfo{
-		{Pending, 5 * time.Minute, "The spec is checked and kept as a ControllerRevision; nothing is deployed."},
-		{Assessing, 10 * time.Minute, "The hub: looks for the first link of the chain that is not satisfied."},
-		{KernelModule, 20 * time.Minute, "Module loaders bring DRBD onto the members."},
-		{Database, 10 * time.Minute, "The database is reached, checked to be ours and claimed."},
-		{Controller, 15 * time.Minute, "The LINSTOR controller is started and gets its properties."},
-		{Satellites, 15 * time.Minute, "A satellite runs on each member."},
-		{NodeRegistration, 15 * time.Minute, "Each member is registered in LINSTOR and ONLINE."},
-		{StoragePools, 20 * time.Minute, "Each member gets its storage pools."},
-		{VolumeDriver, 15 * time.Minute, "The CSI driver is started on each member, where the operator runs it."},
-		{Canary, 5 * time.Minute, "A volume of each StorageClass is tried, before the cluster is Ready for the first time."},
+		{Pending, 5 * time.Minute, "The spec is validated and saved as a ControllerRevision; nothing is deployed yet."},
+		{Assessing, 10 * time.Minute, "The hub: the operator finds the first unsatisfied link in the chain."},
+		{KernelModule, 20 * time.Minute, "Module loaders load DRBD on the members."},
+		{Database, 10 * time.Minute, "The operator connects to the database, verifies that it belongs to this cluster, " +
+			"and claims it."},
+		{Controller, 15 * time.Minute, "The LINSTOR controller is started and configured."},
+		{Satellites, 15 * time.Minute, "A satellite is started on each member."},
+		{NodeRegistration, 15 * time.Minute, "Each member is registered in LINSTOR and becomes ONLINE."},
+		{StoragePools, 20 * time.Minute, "The storage pools are created on each member."},
+		{VolumeDriver, 15 * time.Minute, "The CSI driver is started on each member if the operator manages the driver."},
+		{Canary, 5 * time.Minute, "For each StorageClass, a test volume is provisioned before the cluster becomes Ready " +
+			"for the first time."},
 		{Upgrading, 30 * time.Minute,
-			"Another LINSTOR version: prechecks, controller with its database, satellites, verification. A precheck that " +
-				"fails is waited for until the deadline, and then a human is asked; about a backup that only a human can " +
-				"make, at once."},
+			"LINSTOR is upgraded to another version: prechecks, the controller with its database, the satellites, " +
+				"and verification. If a precheck fails, the operator waits until the deadline and then opens a hold. If only an " +
+				"administrator can take the required backup, the hold opens at once."},
 		{Migrating, time.Hour,
-			"LINSTOR is stopped, and its database replaced by a backup: it is compared with the nodes, a human is asked, " +
-				"it is imported and compared with what the database holds then. Or its data is moved into another database."},
-		{Ready, 0, "All that the spec asks for is there. Nodes that join are taken in."},
-		{Degraded, 0, "Usable, with something missing that is named in the status."},
-		{HumanIntervention, 0, "A hold waits for a human; its evidence is watched on."},
-		{Deleting, 0, "Workloads go; nothing is removed while volumes exist."},
+			"LINSTOR is stopped, and its database is overwritten with a backup: the backup is compared with the nodes, an " +
+				"administrator approves the restore in a hold, and the imported data is verified. Alternatively, LINSTOR's " +
+				"data is moved to another database."},
+		{Ready, 0, "Everything that the spec describes exists. New nodes are added automatically."},
+		{Degraded, 0, "The cluster is usable, but something is missing; the status shows what."},
+		{HumanIntervention, 0, "A hold is open. The operator is waiting for an administrator and keeps observing the " +
+			"cause."},
+		{Deleting, 0, "Workloads are deleted; nothing is removed while volumes exist."},
 	}
 }
 
@@ -96,65 +100,70 @@ func Cluster() *Table {
 	add := func(from State, e Event, to State, evidence string) {
 		t.Rows = append(t.Rows, Row{From: from, Event: e, To: to, Evidence: evidence})
 	}
-	add(Pending, Accepted, Assessing, "the spec is valid, supported and kept as a ControllerRevision")
+	add(Pending, Accepted, Assessing, "the spec is valid, supported and saved as a ControllerRevision")
 
 	add(Assessing, UpgradePending, Upgrading,
-		"the accepted version is not the one that the database was last used with, or an upgrade is not finished")
+		"the accepted version differs from the version that last used the database, or an upgrade is unfinished")
 	add(Assessing, RestorePending, Migrating,
-		"a backup is to be restored, or the claim says that one is being imported")
-	add(Assessing, MovePending, Migrating, "somebody has consented to move LINSTOR's data into the database of the spec")
-	add(Assessing, ModuleMissing, KernelModule, "first link that is not satisfied: DRBD on the nodes")
-	add(Assessing, DatabaseMissing, Database, "first link that is not satisfied: the database")
-	add(Assessing, ControllerMissing, Controller, "first link that is not satisfied: the controller")
-	add(Assessing, SatellitesMissing, Satellites, "first link that is not satisfied: the satellites")
-	add(Assessing, NodesMissing, NodeRegistration, "first link that is not satisfied: registered nodes")
-	add(Assessing, PoolsMissing, StoragePools, "first link that is not satisfied: the storage pools")
-	add(Assessing, DriverMissing, VolumeDriver, "first link that is not satisfied: the CSI driver")
-	add(Assessing, CanaryMissing, Canary, "first link that is not satisfied: a volume that was written and read back")
+		"a restore has been requested, or the claim shows that a backup is being imported")
+	add(Assessing, MovePending, Migrating,
+		"an administrator has approved moving LINSTOR's data to the database in the spec")
+	add(Assessing, ModuleMissing, KernelModule, "first unsatisfied link: DRBD on the nodes")
+	add(Assessing, DatabaseMissing, Database, "first unsatisfied link: the database")
+	add(Assessing, ControllerMissing, Controller, "first unsatisfied link: the controller")
+	add(Assessing, SatellitesMissing, Satellites, "first unsatisfied link: the satellites")
+	add(Assessing, NodesMissing, NodeRegistration, "first unsatisfied link: node registration")
+	add(Assessing, PoolsMissing, StoragePools, "first unsatisfied link: the storage pools")
+	add(Assessing, DriverMissing, VolumeDriver, "first unsatisfied link: the CSI driver")
+	add(Assessing, CanaryMissing, Canary, "first unsatisfied link: the test volumes")
 	add(Assessing, Converged, Ready, "all links are satisfied on all members")
-	add(Assessing, ConvergedDegraded, Degraded, "all links are satisfied on minReady members at least, not on all")
+	add(Assessing, ConvergedDegraded, Degraded, "all links are satisfied on at least minReady members, but not on all")
 
 	chain := Chain()
 	for i, s := range chain {
-		next, what := Assessing, "its link is satisfied; look at the whole once more"
+		next, what := Assessing, "its link is satisfied; the whole cluster is assessed again"
 		if i+1 < len(chain) && !slices.Contains(optional, chain[i+1]) {
 			next, what = chain[i+1], "its link is satisfied"
 		}
 		add(s, Advanced, next, what)
-		add(s, SpecChanged, Assessing, "the spec's generation is not the accepted one")
-		add(s, EvidenceLost, Assessing, "an earlier cluster-wide link is missing again")
+		add(s, SpecChanged, Assessing, "the spec's generation differs from the accepted one")
+		add(s, EvidenceLost, Assessing, "an earlier cluster-wide link is no longer satisfied")
 	}
 	// Lost evidence is no reason to leave an upgrade half-way: it goes on, or stops for a human.
 	add(Upgrading, Advanced, Assessing,
-		"all members are ONLINE with the new version, or held; look at the whole once more")
+		"all members are ONLINE and running the new version, or affected by a hold; the whole cluster is assessed again")
 	add(Upgrading, Retreated, Assessing,
-		"spec.version was taken back before the new controller was started on the database")
+		"spec.version was reverted before the new controller was started against the database")
 	add(Upgrading, SpecChanged, Assessing,
-		"the spec's generation is not the accepted one, and no satellite is being restarted")
-	add(Migrating, Advanced, Assessing, "no restore and no move is asked for or under way any more; look at the whole")
+		"the spec's generation differs from the accepted one, and no satellite is being restarted")
+	add(Migrating, Advanced, Assessing,
+		"no restore or move is requested or in progress; the whole cluster is assessed again")
 	add(Migrating, SpecChanged, Assessing,
-		"the accepted spec is missing, or the spec's generation is not the accepted one and can be taken up")
+		"the accepted spec is missing, or the generation differs from the accepted one and the spec can be accepted now")
 	for _, s := range append(Chain(), Upgrading, Ready, Degraded, HumanIntervention) {
-		add(s, RestoreRequested, Assessing, "a backup is to be restored, or the claim says that one is being imported")
+		add(s, RestoreRequested, Assessing,
+			"a restore has been requested, or the claim shows that a backup is being imported")
 	}
 	for _, s := range []State{Ready, Degraded} {
-		add(s, SpecChanged, Assessing, "the spec's generation is not the accepted one")
-		add(s, EvidenceLost, Assessing, "a cluster-wide link (DaemonSets, database, controller) is missing")
+		add(s, SpecChanged, Assessing, "the spec's generation differs from the accepted one")
+		add(s, EvidenceLost, Assessing, "a cluster-wide link (DaemonSets, database, controller) is no longer satisfied")
 	}
 	add(Ready, HealthLost, Degraded, "members or the LINSTOR API have been unhealthy for the hysteresis period")
 	add(Degraded, HealthRegained, Ready, "all members have been healthy for the hysteresis period")
 
 	for _, s := range t.States {
 		if s.State != Deleting && s.State != HumanIntervention {
-			add(s.State, HumanNeeded, HumanIntervention, "a hold: going on is not safe, not possible, or not in time")
+			add(s.State, HumanNeeded, HumanIntervention, "a hold opens because continuing is unsafe, impossible or overdue")
 		}
 	}
 	add(HumanIntervention, Resumed, Assessing, "the resume annotation names the current hold and one of its options")
-	add(HumanIntervention, SpecChanged, Assessing, "the spec changed and the hold is not one that only the token ends")
-	add(HumanIntervention, Cleared, Assessing, "the hold clears by itself and its evidence is back")
+	add(HumanIntervention, SpecChanged, Assessing,
+		"the spec has changed, and the resume annotation is not the only way to end the hold")
+	add(HumanIntervention, Cleared, Assessing,
+		"the cause of the hold has been resolved, and the evidence is present again")
 	for _, s := range t.States {
 		if s.State != Deleting {
-			add(s.State, DeleteRequested, Deleting, "the object has a deletion timestamp (one way)")
+			add(s.State, DeleteRequested, Deleting, "the object has a deletion timestamp (this cannot be undone)")
 		}
 	}
 	return t

@@ -24,7 +24,7 @@ func (d Discovery) Kinds(ctx context.Context, gv schema.GroupVersion) ([]string,
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look whether the API server serves %s: %w", gv, err)
+		return nil, fmt.Errorf("check whether the API server serves %s: %w", gv, err)
 	}
 	var kinds []string
 	for i := range list.APIResources {

@@ -160,7 +160,7 @@ func (l Live) Satellites(ctx context.Context) ([]corev1.Pod, error) {
 	var list corev1.PodList
 	if err := l.Client.List(ctx, &list, client.InNamespace(v1alpha1.WorkloadNamespace),
 		client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentSatellite}); err != nil {
-		return nil, fmt.Errorf("look for satellites past the cache: %w", err)
+		return nil, fmt.Errorf("list satellites, bypassing the cache: %w", err)
 	}
 	return list.Items, nil
 }
@@ -169,7 +169,7 @@ func (l Live) Satellites(ctx context.Context) ([]corev1.Pod, error) {
 func one[T any](ctx context.Context, c client.Reader, list client.ObjectList, items *[]T, name string,
 	among ...client.ListOption) (*T, error) {
 	if err := c.List(ctx, list, append(among, client.MatchingFields{metav1.ObjectNameField: name})...); err != nil {
-		return nil, fmt.Errorf("look at %s past the cache: %w", name, err)
+		return nil, fmt.Errorf("read %s, bypassing the cache: %w", name, err)
 	}
 	if len(*items) == 0 {
 		return nil, nil
@@ -181,7 +181,7 @@ func one[T any](ctx context.Context, c client.Reader, list client.ObjectList, it
 func (l Live) Volumes(ctx context.Context, driver string) (map[string]string, error) {
 	var list corev1.PersistentVolumeList
 	if err := l.Client.List(ctx, &list); err != nil {
-		return nil, fmt.Errorf("look for PersistentVolumes past the cache: %w", err)
+		return nil, fmt.Errorf("list PersistentVolumes, bypassing the cache: %w", err)
 	}
 	classes := map[string]string{}
 	for i := range list.Items {
@@ -199,7 +199,7 @@ func (l Live) DiskVolumes(ctx context.Context, nodes []*corev1.Node) (map[string
 	var drivers storagev1.CSIDriverList
 	for _, list := range []client.ObjectList{&attachments, &volumes, &drivers} {
 		if err := l.Client.List(ctx, list); err != nil {
-			return nil, fmt.Errorf("look for the volumes that may be disks past the cache: %w", err)
+			return nil, fmt.Errorf("list volumes that may be disks, bypassing the cache: %w", err)
 		}
 	}
 	found := nodevolumes.Of(nodes, volumes.Items, drivers.Items)
@@ -214,7 +214,7 @@ func (l Live) SnapshotContents(ctx context.Context, driver string) (map[string]s
 	if err := l.Client.List(ctx, &list); NotServed(err) {
 		return nil, nil
 	} else if err != nil {
-		return nil, fmt.Errorf("look for VolumeSnapshotContents past the cache: %w", err)
+		return nil, fmt.Errorf("list VolumeSnapshotContents, bypassing the cache: %w", err)
 	}
 	classes := map[string]string{}
 	for i := range list.Items {
@@ -243,7 +243,7 @@ func (l Live) Labelled(ctx context.Context, cluster string) ([]metav1.PartialObj
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 		if err := l.Client.List(ctx, list, opts...); err != nil {
-			return fmt.Errorf("look for every %s past the cache: %w", kind.Kind, err)
+			return fmt.Errorf("list all objects of kind %s, bypassing the cache: %w", kind.Kind, err)
 		}
 		for i := range list.Items {
 			list.Items[i].SetGroupVersionKind(kind)

@@ -30,7 +30,7 @@ const owner = client.FieldOwner(FieldOwner)
 
 // ErrNotOurs is returned for an object of the wanted name that somebody else made. Taking it over could break what
 // they run with it.
-var ErrNotOurs = errors.New("an object of that name exists and is not the operator's")
+var ErrNotOurs = errors.New("an object with this name exists, but was not created by the operator")
 
 // Writer changes objects in Kubernetes.
 type Writer struct {
@@ -51,7 +51,7 @@ func (w *Writer) Apply(ctx context.Context, o client.Object) error {
 	case err == nil && live.GetLabels()[v1alpha1.LabelCluster] != o.GetLabels()[v1alpha1.LabelCluster]:
 		return fmt.Errorf("%s %s/%s: %w", kind(o), o.GetNamespace(), o.GetName(), ErrNotOurs)
 	case err != nil && !apierrors.IsNotFound(err):
-		return fmt.Errorf("look for %s %s/%s: %w", kind(o), o.GetNamespace(), o.GetName(), err)
+		return fmt.Errorf("read %s %s/%s: %w", kind(o), o.GetNamespace(), o.GetName(), err)
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
@@ -94,7 +94,7 @@ func (w *Writer) markAdmitted(ctx context.Context, o client.Object, u, returned 
 		return nil
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(returned.Object, typed); err != nil {
-		return fmt.Errorf("read what the API server returned: %w", err)
+		return fmt.Errorf("read the API server's response: %w", err)
 	}
 	mark := drift.Admit(typed, o)
 	if mark == "" {
@@ -128,7 +128,8 @@ func (w *Writer) replaceLists(ctx context.Context, live client.Object, want *uns
 // pods: [Writer.DeletePod] shows who deletes those.
 func (w *Writer) Delete(ctx context.Context, o client.Object) error {
 	if _, pod := o.(*corev1.Pod); pod {
-		return fmt.Errorf("delete Pod %s/%s: pods are deleted by DeletePod or DeleteOwnPod", o.GetNamespace(), o.GetName())
+		return fmt.Errorf("delete Pod %s/%s: DeletePod or DeleteOwnPod must be used for pods", o.GetNamespace(),
+			o.GetName())
 	}
 	return w.delete(ctx, o)
 }
@@ -143,7 +144,7 @@ var restarted = []string{v1alpha1.ComponentSatellite, v1alpha1.ComponentControll
 // of [Writer.DeleteOwnPod] go with what they were made from, or with the label of their Node.
 func (w *Writer) DeletePod(ctx context.Context, p *corev1.Pod) error {
 	if !slices.Contains(restarted, p.Labels[v1alpha1.LabelComponent]) {
-		return fmt.Errorf("delete Pod %s/%s: the operator restarts no such pod", p.Namespace, p.Name)
+		return fmt.Errorf("delete Pod %s/%s: the operator does not restart pods of this component", p.Namespace, p.Name)
 	}
 	return w.delete(ctx, p)
 }
@@ -159,7 +160,7 @@ var single = []string{v1alpha1.ComponentDrainGuard, v1alpha1.ComponentCanary, v1
 // other pod.
 func (w *Writer) DeleteOwnPod(ctx context.Context, p *corev1.Pod) error {
 	if !slices.Contains(single, p.Labels[v1alpha1.LabelComponent]) {
-		return fmt.Errorf("delete Pod %s/%s: the operator has not made it by itself", p.Namespace, p.Name)
+		return fmt.Errorf("delete Pod %s/%s: the operator did not create it directly", p.Namespace, p.Name)
 	}
 	return w.delete(ctx, p)
 }
@@ -186,7 +187,7 @@ func (w *Writer) LabelNode(ctx context.Context, n *corev1.Node, labels map[strin
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": meta})
 	if err != nil {
-		return fmt.Errorf("patch for node %s: %w", n.Name, err)
+		return fmt.Errorf("encode the patch for node %s: %w", n.Name, err)
 	}
 	if err := w.before(ctx, n); err != nil {
 		return err
@@ -228,7 +229,7 @@ func (w *Writer) before(ctx context.Context, o client.Object) error {
 		return nil
 	}
 	if err := w.BeforeWrite(ctx); err != nil {
-		return fmt.Errorf("%s %s/%s is not written: %w", kind(o), o.GetNamespace(), o.GetName(), err)
+		return fmt.Errorf("%s %s/%s was not written: %w", kind(o), o.GetNamespace(), o.GetName(), err)
 	}
 	return nil
 }

@@ -45,11 +45,11 @@ var (
 	ErrInvalid = errors.New("invalid input")
 	// ErrRedirected marks an answer that points elsewhere. A controller with HTTPS answers plain HTTP that way; to
 	// follow would turn a write into a read that looks like success.
-	ErrRedirected = errors.New("answered with a redirect, which is not followed")
+	ErrRedirected = errors.New("the response is a redirect, which is not followed")
 	// ErrNotLINSTOR marks an answer that LINSTOR cannot have given.
-	ErrNotLINSTOR = errors.New("the answer is not LINSTOR's")
+	ErrNotLINSTOR = errors.New("the response is not from LINSTOR")
 	// ErrNoEffect marks a write that LINSTOR accepted and did not carry out.
-	ErrNoEffect = errors.New("LINSTOR accepted the request and did nothing")
+	ErrNoEffect = errors.New("LINSTOR accepted the request but did nothing")
 )
 
 // NotKeptError is a write of properties that LINSTOR accepted, and some of which it does not have right afterwards.
@@ -77,7 +77,7 @@ func NotKept(op string, set, have map[string]string) error {
 }
 
 func (e *NotKeptError) Error() string {
-	return fmt.Sprintf("%s: LINSTOR accepted and did not keep %s", e.Op,
+	return fmt.Sprintf("%s: LINSTOR accepted but did not store %s", e.Op,
 		strings.Join(slices.Sorted(maps.Keys(e.Properties)), ", "))
 }
 

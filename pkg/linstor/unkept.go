@@ -77,9 +77,9 @@ func fingerprint(value string) string {
 
 // replacements say what to write instead of properties that LINSTOR accepts and does not keep.
 var replacements = map[string]string{
-	PropAutoQuorum: PropQuorum + " says when volumes have quorum (majority, LINSTOR's default, or off), and " +
-		PropOnNoQuorum + " what happens without it",
-	"ExtCmdWaitTimeout": "set ExtCmd/WaitTimeout instead",
+	PropAutoQuorum: "use " + PropQuorum + " to set when volumes have quorum (majority, LINSTOR's default, or off), and " +
+		PropOnNoQuorum + " to set what happens without quorum",
+	"ExtCmdWaitTimeout": "use ExtCmd/WaitTimeout instead",
 }
 
 // Replacement says what to write instead of a property that LINSTOR accepts and does not keep; "" if it is not known.

@@ -145,20 +145,21 @@ func TestGaugesReplaceTheirSeries(t *testing.T) {
 	m.PoolsFull.Replace(map[string]float64{"hdd": 3})
 	holds["PoolConflict"] = 7 // the caller's map is its own
 	compare(t, reg, `
-# HELP storagecluster_hold_active Holds that wait for a human, of the cluster or of nodes, by reason.
+# HELP storagecluster_hold_active Number of open holds for the cluster or for nodes, by reason.
 # TYPE storagecluster_hold_active gauge
 storagecluster_hold_active{reason="PoolConflict"} 1
-# HELP storagecluster_members Member nodes by state.
+# HELP storagecluster_members Number of member nodes by state.
 # TYPE storagecluster_members gauge
 storagecluster_members{state="Held"} 1
 storagecluster_members{state="Online"} 2
-# HELP storagecluster_pool_capacity_bytes Capacity of a storage pool over all nodes, as last written to the status.
+# HELP storagecluster_pool_capacity_bytes Capacity of a storage pool across all nodes, as last written to the status.
 # TYPE storagecluster_pool_capacity_bytes gauge
 storagecluster_pool_capacity_bytes{pool="hdd"} 20
-# HELP storagecluster_pool_free_bytes Free space of a storage pool over all nodes, as last written to the status.
+# HELP storagecluster_pool_free_bytes Free space of a storage pool across all nodes, as last written to the status.
 # TYPE storagecluster_pool_free_bytes gauge
 storagecluster_pool_free_bytes{pool="hdd"} 5
-# HELP storagecluster_pools_nearly_full Nodes on which a storage pool is fuller than its warnUsedPercent.
+# HELP storagecluster_pools_nearly_full Number of nodes on which the usage of a storage pool exceeds its `+
+		`warnUsedPercent.
 # TYPE storagecluster_pools_nearly_full gauge
 storagecluster_pools_nearly_full{pool="hdd"} 3
 `, "storagecluster_hold_active", "storagecluster_members", "storagecluster_pool_capacity_bytes",
@@ -170,15 +171,16 @@ func TestCountersCount(t *testing.T) {
 	m.Transition("Assessing", "Converged", "Ready", 2*time.Hour)
 	m.LinstorRequest("list nodes", "error", time.Second)
 	compare(t, reg, `
-# HELP storagecluster_transitions_total Phase transitions that were stored in the status.
+# HELP storagecluster_transitions_total Number of phase transitions recorded in the status.
 # TYPE storagecluster_transitions_total counter
 storagecluster_transitions_total{event="Converged",from="Assessing",to="Ready"} 2
-# HELP storagecluster_linstor_requests_total Requests to the LINSTOR API by operation and HTTP status; `+
-		`code "error" stands for no answer.
+# HELP storagecluster_linstor_requests_total Number of requests to the LINSTOR API by operation and HTTP status; `+
+		`code "error" means no response.
 # TYPE storagecluster_linstor_requests_total counter
 storagecluster_linstor_requests_total{code="200",operation="list nodes"} 1
 storagecluster_linstor_requests_total{code="error",operation="list nodes"} 1
-# HELP storagecluster_phase_duration_seconds Time that the StorageCluster spent in a phase, observed when it leaves it.
+# HELP storagecluster_phase_duration_seconds Time the StorageCluster spent in a phase, recorded when it `+
+		`leaves the phase.
 # TYPE storagecluster_phase_duration_seconds histogram
 storagecluster_phase_duration_seconds_bucket{phase="Assessing",le="1"} 0
 storagecluster_phase_duration_seconds_bucket{phase="Assessing",le="2"} 0

@@ -44,11 +44,11 @@ func overviewRow() Row {
 		{"Ready", Stat, "", []Query{{`max(storagecluster_ready)`, "Ready"}}},
 		{"Phase", Stat, "", []Query{{`max by (phase) (storagecluster_phase) == 1`, "{{phase}}"}}},
 		{"Open holds", Stat, "", []Query{{`sum(max by (reason) (storagecluster_hold_active))`, "holds"}}},
-		{"LINSTOR answers", Stat, "", []Query{{`max(storagecluster_linstor_answers)`, "LINSTOR"}}},
+		{"LINSTOR responds", Stat, "", []Query{{`max(storagecluster_linstor_answers)`, "LINSTOR"}}},
 		{"Nodes", Timeseries, "", []Query{{`max by (state) (storagecluster_members)`, "{{state}}"}}},
 		{"Volumes", Timeseries, "", []Query{
 			{`max by (state) (storagecluster_volumes)`, "{{state}}"},
-			{`max(storagecluster_volumes_last_copy)`, "a single copy left"},
+			{`max(storagecluster_volumes_last_copy)`, "only one replica left"},
 		}},
 	}}
 }
@@ -58,20 +58,20 @@ func capacityRow() Row {
 		{"Free space", Timeseries, "bytes", []Query{{`max by (pool) (storagecluster_pool_free_bytes)`, "{{pool}}"}}},
 		{"Capacity", Timeseries, "bytes", []Query{{`max by (pool) (storagecluster_pool_capacity_bytes)`, "{{pool}}"}}},
 		{"Nearly full", Timeseries, "", []Query{{`max by (pool) (storagecluster_pools_nearly_full)`, "{{pool}}"}}},
-		{"StorageClasses that can be satisfied", Timeseries, "", []Query{
+		{"Satisfiable StorageClasses", Timeseries, "", []Query{
 			{`max by (class) (storagecluster_storageclass_satisfiable)`, "{{class}}"}}},
 	}}
 }
 
 func operatorRow() Row {
 	return Row{"Operator", []Panel{
-		{"Ends of steps", Timeseries, "ops", []Query{
+		{"Step outcomes", Timeseries, "ops", []Query{
 			{`sum by (outcome) (rate(storagecluster_outcomes_total[5m]))`, "{{outcome}}"}}},
-		{"Changes of phase", Timeseries, "", []Query{
+		{"Phase changes", Timeseries, "", []Query{
 			{`sum by (from, to) (increase(storagecluster_transitions_total[1h]))`, "{{from}} → {{to}}"}}},
 		{"Requests to LINSTOR", Timeseries, "reqps", []Query{
 			{`sum by (code) (rate(storagecluster_linstor_requests_total[5m]))`, "{{code}}"}}},
-		{"Time that LINSTOR takes (99 %)", Timeseries, "s", []Query{
+		{"LINSTOR response time (99th percentile)", Timeseries, "s", []Query{
 			{`histogram_quantile(0.99, sum by (operation, le) ` +
 				`(rate(storagecluster_linstor_request_duration_seconds_bucket[5m])))`, "{{operation}}"}}},
 	}}
@@ -80,15 +80,15 @@ func operatorRow() Row {
 func linstorRow() Row {
 	return Row{"LINSTOR", []Panel{
 		{"Resource definitions", Stat, "", []Query{{`max(linstor_resource_definition_count)`, "definitions"}}},
-		{"Satellites' connections (2 is ONLINE)", Timeseries, "", []Query{
+		{"Satellite connections (2 = ONLINE)", Timeseries, "", []Query{
 			{`max by (node) (linstor_node_state{nodetype="SATELLITE"})`, "{{node}}"}}},
 		{"Free space by node", Timeseries, "bytes", []Query{{`max by (node, storage_pool) ` +
 			`(linstor_storage_pool_capacity_free_bytes{driver!="DISKLESS"})`, "{{storage_pool}} on {{node}}"}}},
-		{"Size by node", Timeseries, "bytes", []Query{{`max by (node, storage_pool) ` +
+		{"Capacity by node", Timeseries, "bytes", []Query{{`max by (node, storage_pool) ` +
 			`(linstor_storage_pool_capacity_total_bytes{driver!="DISKLESS"})`, "{{storage_pool}} on {{node}}"}}},
-		{"Errors of pools", Timeseries, "", []Query{{`max by (node, storage_pool) (linstor_storage_pool_error_count)`,
+		{"Pool errors", Timeseries, "", []Query{{`max by (node, storage_pool) (linstor_storage_pool_error_count)`,
 			"{{storage_pool}} on {{node}}"}}},
-		{"Time of a scrape", Timeseries, "s", []Query{{`max(linstor_scrape_duration_seconds)`, "LINSTOR"}}},
+		{"Scrape duration", Timeseries, "s", []Query{{`max(linstor_scrape_duration_seconds)`, "LINSTOR"}}},
 	}}
 }
 
@@ -96,14 +96,14 @@ func drbdRow() Row {
 	return Row{"DRBD", []Panel{
 		{"Volumes without quorum", Timeseries, "", []Query{
 			{`count by (node) (min by (node, name, volume) (drbd_device_quorum) < 1)`, "{{node}}"}}},
-		{"Connections that are down", Timeseries, "", []Query{{`count by (node) (max by (node, name, conn_name) ` +
+		{"Connections down", Timeseries, "", []Query{{`count by (node) (max by (node, name, conn_name) ` +
 			`(drbd_connection_state{drbd_connection_state!="Connected"}) > 0)`, "{{node}}"}}},
-		{"Out of sync", Timeseries, "bytes", []Query{
+		{"Out-of-sync data", Timeseries, "bytes", []Query{
 			{`topk(10, max by (node, name, conn_name) (drbd_peerdevice_outofsync_bytes) > 0)`,
-				"{{name}} on {{node}} for {{conn_name}}"}}},
-		{"Most written", Timeseries, "Bps", []Query{
+				"{{name}} on {{node}} with {{conn_name}}"}}},
+		{"Highest write throughput", Timeseries, "Bps", []Query{
 			{`topk(10, sum by (node, name) (rate(drbd_device_written_bytes_total[5m])))`, "{{name}} on {{node}}"}}},
-		{"Most read", Timeseries, "Bps", []Query{
+		{"Highest read throughput", Timeseries, "Bps", []Query{
 			{`topk(10, sum by (node, name) (rate(drbd_device_read_bytes_total[5m])))`, "{{name}} on {{node}}"}}},
 	}}
 }

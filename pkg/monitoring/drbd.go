@@ -35,30 +35,30 @@ func drbdAlerts() []Alert {
 		Name: "DRBDWithoutQuorum", Severity: Critical, For: 5 * time.Minute,
 		Expr:        `min by (node, name, volume) (drbd_device_quorum) < 1`,
 		Summary:     "{{ $labels.name }}/{{ $labels.volume }} on {{ $labels.node }} has no quorum.",
-		Description: "Its I/O on that node is suspended, or fails, until enough copies see each other again.",
+		Description: "I/O on that node is suspended or fails until enough replicas are connected again.",
 	}, {
 		Name: "DRBDSuspended", Severity: Warning, For: 5 * time.Minute,
 		Expr:        `max by (node, name) (drbd_resource_suspended) > 0`,
-		Summary:     "I/O of {{ $labels.name }} on {{ $labels.node }} is suspended.",
-		Description: "Pods that use the volume there hang until it goes on.",
+		Summary:     "I/O for {{ $labels.name }} on {{ $labels.node }} is suspended.",
+		Description: "Pods that use the volume on that node hang until I/O resumes.",
 	}, {
 		Name: "DRBDDiskFailed", Severity: Warning, For: 5 * time.Minute,
 		Expr:        `max by (node, name, volume) (drbd_device_unintentionaldiskless) > 0`,
 		Summary:     "{{ $labels.name }}/{{ $labels.volume }} has lost its disk on {{ $labels.node }}.",
-		Description: "The volume goes on with its other copies, over the network.",
+		Description: "The volume remains available over the network through its other replicas.",
 	}, {
 		// A connection that tries goes through several states, so that none of them is kept as a label.
 		Name: "DRBDDisconnected", Severity: Warning, For: 15 * time.Minute,
 		Expr: `max by (node, name, conn_name) (drbd_connection_state{drbd_connection_state!~"Connected|StandAlone"})` +
 			` > 0`,
 		Summary:     "{{ $labels.name }} on {{ $labels.node }} is not connected to {{ $labels.conn_name }}.",
-		Description: "What is written does not reach the copy there.",
+		Description: "New writes do not reach the replica on that peer.",
 	}, {
 		Name: "DRBDStandAlone", Severity: Warning, For: 5 * time.Minute,
 		Expr: `max by (node, name, conn_name) (drbd_connection_state{drbd_connection_state="StandAlone"})` +
 			` > 0`,
-		Summary:     "{{ $labels.name }} on {{ $labels.node }} does not connect to {{ $labels.conn_name }} any more.",
-		Description: "DRBD has given up the connection, after a split brain perhaps, and does not try again by itself.",
+		Summary:     "{{ $labels.name }} on {{ $labels.node }} has stopped trying to connect to {{ $labels.conn_name }}.",
+		Description: "DRBD dropped the connection, possibly after a split brain, and does not reconnect on its own.",
 	}, {
 		// While the connection is down, out of sync grows as it must, and DRBDDisconnected says so.
 		Name: "DRBDResyncStalled", Severity: Warning, For: 30 * time.Minute,
@@ -66,8 +66,8 @@ func drbdAlerts() []Alert {
 			`max by (node, name, conn_name, volume) (delta(drbd_peerdevice_outofsync_bytes[15m])) >= 0) ` +
 			`and on (node, name, conn_name) ` +
 			`max by (node, name, conn_name) (drbd_connection_state{drbd_connection_state="Connected"}) == 1`,
-		Summary: "{{ $labels.name }}/{{ $labels.volume }} on {{ $labels.node }} does not get in sync with " +
-			"{{ $labels.conn_name }}.",
-		Description: "{{ $value | humanize1024 }}B are out of sync, and that has not become less for half an hour.",
+		Summary: "Resync of {{ $labels.name }}/{{ $labels.volume }} on {{ $labels.node }} with {{ $labels.conn_name }} " +
+			"has stalled.",
+		Description: "{{ $value | humanize1024 }}B are out of sync, and this amount has not decreased for half an hour.",
 	}}
 }

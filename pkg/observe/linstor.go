@@ -131,7 +131,7 @@ func (o *Observer) behind(ctx context.Context, v *linstor.View) (bool, error) {
 	defer cancel()
 	live, err := kube.Live{Client: o.Live}.ConfigMap(ctx, resources.ClaimName)
 	if err != nil {
-		return false, fmt.Errorf("the claim seems to be of a time before LINSTOR's: %w", err)
+		return false, fmt.Errorf("check whether the claim is older than LINSTOR's state: %w", err)
 	}
 	if live == nil {
 		return false, nil

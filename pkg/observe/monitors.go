@@ -37,7 +37,7 @@ func (o *Observer) monitors(ctx context.Context, f *cluster.Facts) {
 	for _, kind := range monitors.Kinds() {
 		objects, err := o.monitorsOf(ctx, kind)
 		if err != nil {
-			log.FromContext(ctx).Info("what Prometheus Operator is given cannot be looked at", "error", err.Error())
+			log.FromContext(ctx).Info("cannot read the Prometheus Operator objects", "error", err.Error())
 			return
 		}
 		found = append(found, objects...)
@@ -51,7 +51,7 @@ func (o *Observer) monitorsOf(ctx context.Context, kind string) ([]*unstructured
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(monitors.Kind(kind + "List"))
 	if err := o.Live.List(ctx, list, client.InNamespace(v1alpha1.WorkloadNamespace)); err != nil {
-		return nil, fmt.Errorf("list every %s: %w", kind, err)
+		return nil, fmt.Errorf("list all objects of kind %s: %w", kind, err)
 	}
 	var out []*unstructured.Unstructured
 	for i := range list.Items {

@@ -277,7 +277,7 @@ func sortPods(k *cluster.Kube, all []corev1.Pod, owner string) {
 // the accepted one could touch what the user did not ask for.
 func (o *Observer) target(f *cluster.Facts) error {
 	if err := f.ClaimErr; err != nil {
-		return fmt.Errorf("the record of the database cannot be read: %w; put ConfigMap %s/%s right", err,
+		return fmt.Errorf("the record of the database cannot be read: %w; correct ConfigMap %s/%s", err,
 			v1alpha1.WorkloadNamespace, resources.ClaimName)
 	}
 	name := f.Cluster.Status.Target
@@ -287,16 +287,17 @@ func (o *Observer) target(f *cluster.Facts) error {
 	}
 	spec, err := revision.Spec(rev)
 	if err != nil {
-		return fmt.Errorf("the accepted spec (ControllerRevision %s/%s) cannot be read: %w; run the operator that wrote "+
-			"it, or delete it to have spec judged anew", v1alpha1.WorkloadNamespace, name, err)
+		return fmt.Errorf("the accepted spec (ControllerRevision %s/%s) cannot be read: %w; run the operator version that "+
+			"wrote it, or delete the ControllerRevision so that the operator evaluates the spec again",
+			v1alpha1.WorkloadNamespace, name, err)
 	}
 	release, ok := o.Catalogue.Release(spec.Version)
 	if !ok {
-		return o.unknownVersion(spec.Version, "the accepted spec asks for")
+		return o.unknownVersion(spec.Version, "the accepted spec requests")
 	}
 	claim, claimed := f.Claim()
 	if _, ok := o.Catalogue.Release(claim.Version); claimed && claim.Version != "" && !ok {
-		return o.unknownVersion(claim.Version, "the database is of")
+		return o.unknownVersion(claim.Version, "the database was last used with")
 	}
 	f.Target = specchange.NewTarget(name, spec, release, f.Cluster)
 	return nil
@@ -304,7 +305,7 @@ func (o *Observer) target(f *cluster.Facts) error {
 
 // unknownVersion is the error of a LINSTOR version that this operator does not know, an older one than before perhaps.
 func (o *Observer) unknownVersion(version, whose string) error {
-	return fmt.Errorf("this operator does not know LINSTOR %s, which %s, and changes nothing; run an operator that "+
-		"knows it, or describe it in ConfigMap %s/storagecluster-catalogue and restart this one, which knows %s",
-		version, whose, v1alpha1.OperatorNamespace, strings.Join(o.Catalogue.Versions(), ", "))
+	return fmt.Errorf("this operator does not support LINSTOR %s, which %s, so it changes nothing; run an operator "+
+		"version that supports it, or add it to ConfigMap %s/storagecluster-catalogue and restart this operator, which "+
+		"supports %s", version, whose, v1alpha1.OperatorNamespace, strings.Join(o.Catalogue.Versions(), ", "))
 }

@@ -48,7 +48,7 @@ func (m *optionalMemory) look(ctx context.Context, d Discovery, groups []schema.
 			}
 			kinds, err := d.Kinds(ctx, gv)
 			if err != nil {
-				log.FromContext(ctx).Info("the API server does not say what it serves", "error", err.Error())
+				log.FromContext(ctx).Info("cannot determine which APIs the API server serves", "error", err.Error())
 				m.failed = true
 				continue
 			}

@@ -60,7 +60,7 @@ func (o *Observer) attachments(ctx context.Context, v *linstor.View) {
 		err = o.Reader.List(ctx, &volumes, client.UnsafeDisableDeepCopy)
 	}
 	if err != nil {
-		v.DevicesErr = fmt.Errorf("which of them are attached for other drivers cannot be read: %w", err)
+		v.DevicesErr = fmt.Errorf("cannot determine which disks other CSI drivers have attached: %w", err)
 		for _, n := range nodes {
 			n.Devices, n.DevicesKnown = nil, false
 		}

@@ -46,7 +46,7 @@ func ReadManifest(ctx context.Context, in io.Reader) (*v1alpha1.StorageCluster, 
 		return nil, fmt.Errorf("read the manifest: %w", err)
 	}
 	if c.Kind != "StorageCluster" {
-		return nil, errors.New("the manifest is not that of a StorageCluster")
+		return nil, errors.New("the manifest is not a StorageCluster")
 	}
 	return c, nil
 }

@@ -16,7 +16,7 @@ func TestReadManifest(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
 		"whole":         {whole, ""},
 		"nothing":       {" \n", ""},
-		"another kind":  {`{"kind":"Namespace"}`, "not that of a StorageCluster"},
+		"another kind":  {`{"kind":"Namespace"}`, "is not a StorageCluster"},
 		"unknown field": {strings.Replace(whole, "version", "verzion", 1), "verzion"},
 		"too large":     {strings.Repeat(" ", 5<<20), "larger than 4 MiB"},
 	} {

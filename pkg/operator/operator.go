@@ -212,7 +212,7 @@ func wire(mgr ctrl.Manager, o Options, lease *leaseWatch, apiClock *apiclock.Clo
 	}
 	found, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
-		return fmt.Errorf("build the client for discovery: %w", err)
+		return fmt.Errorf("build the discovery client: %w", err)
 	}
 	wake := make(chan event.GenericEvent, 1)
 	members := api.Checked(api.New(nil, etcdDeadlines), lease.check)
@@ -254,11 +254,11 @@ func wire(mgr ctrl.Manager, o Options, lease *leaseWatch, apiClock *apiclock.Clo
 		ctx, cancel := context.WithTimeout(req.Context(), time.Second)
 		defer cancel()
 		if !mgr.GetCache().WaitForCacheSync(ctx) {
-			return fmt.Errorf("the cache is not filled yet")
+			return fmt.Errorf("the cache has not synced yet")
 		}
 		return nil
 	}); err != nil {
-		return fmt.Errorf("add the readiness check of the cache: %w", err)
+		return fmt.Errorf("add the cache readiness check: %w", err)
 	}
 	return mgr.AddReadyzCheck("storagecluster", func(req *http.Request) error {
 		ctx, cancel := context.WithTimeout(req.Context(), time.Second)
@@ -282,7 +282,7 @@ func (o Options) observer(reader, past client.Reader, apiClock *apiclock.Clock) 
 const leaseName = "storagecluster-operator"
 
 // errNotLeader is returned for a write that comes after the lease may have gone to another operator.
-var errNotLeader = errors.New("this operator's lease has run out")
+var errNotLeader = errors.New("this operator's lease has expired")
 
 // leaseWatch notes when the lease was last renewed. A process that was stopped for a while (a paused node, a frozen
 // virtual machine) goes on in the middle of what it did before it learns that another one leads; the check before each
@@ -298,7 +298,7 @@ type leaseWatch struct {
 func newLeaseWatch(cfg *rest.Config, duration time.Duration) (*leaseWatch, error) {
 	host, err := os.Hostname()
 	if err != nil {
-		return nil, fmt.Errorf("name of this host: %w", err)
+		return nil, fmt.Errorf("read the host name: %w", err)
 	}
 	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, v1alpha1.OperatorNamespace, leaseName,
 		resourcelock.ResourceLockConfig{Identity: host + "_" + uuid.NewString()}, cfg, duration*2/3)

@@ -31,10 +31,10 @@ import (
 const PlanWithin = 90 * time.Second
 
 // ErrPlanLate is the end of a plan that takes longer.
-var ErrPlanLate = fmt.Errorf("the cluster could not be looked at within %s", PlanWithin)
+var ErrPlanLate = fmt.Errorf("the cluster could not be observed within %s", PlanWithin)
 
 // errPlan is what a write would end with.
-var errPlan = errors.New("this is a plan, and a plan writes nothing")
+var errPlan = errors.New("this is a plan: nothing is written")
 
 // Plan looks at the cluster once, and says what another spec of the StorageCluster would do; nil stands for the spec
 // as it is stored. It needs the operator's rights, and changes nothing: its client refuses every request but reads.
@@ -89,7 +89,7 @@ func (o Options) look(ctx context.Context, cfg *rest.Config, wanted *v1alpha1.St
 	err = kube.Decoding{Reader: s.Reader}.Get(ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, stored)
 	switch {
 	case apierrors.IsNotFound(err) && wanted == nil:
-		return nil, errors.New("there is no StorageCluster, and no manifest of one was given")
+		return nil, errors.New("no StorageCluster exists, and no manifest was given")
 	case apierrors.IsNotFound(err):
 		stored = nil
 	case err != nil:
@@ -99,7 +99,7 @@ func (o Options) look(ctx context.Context, cfg *rest.Config, wanted *v1alpha1.St
 	s.Disks = disks || poolspec.WantsDevices(&edited.Spec)
 	seen, err := s.Observe(ctx, edited)
 	if err != nil {
-		return nil, fmt.Errorf("look at the cluster: %w", err)
+		return nil, fmt.Errorf("observe the cluster: %w", err)
 	}
 	return &plan.Input{Seen: seen, Stored: stored, Wanted: wanted}, nil
 }
@@ -128,7 +128,7 @@ func (o Options) sources(ctx context.Context, cfg *rest.Config, apiClock *apiclo
 	}
 	found, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("build the client for discovery: %w", err)
+		return nil, fmt.Errorf("build the discovery client: %w", err)
 	}
 	api, door, err := restclient.NewWithDoor(restclient.Options{
 		Endpoint: o.LinstorEndpoint, LockedEndpoint: o.LinstorLockedEndpoint, ServerName: resources.ControllerHost,

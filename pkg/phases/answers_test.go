@@ -94,8 +94,8 @@ func TestAnAnswerWithoutARowIsRefused(t *testing.T) {
 		if stored != tc.stored || (err == nil) != tc.stored || (len(r.Calls) > 0) != tc.stored {
 			t.Errorf("%s to %s: stored %t, %v, %v", tc.option, tc.reason, stored, err, r.Calls)
 		}
-		if want := fmt.Sprintf("this operator does not know the answer %q to %s: give hold h-1 another answer",
-			tc.option, tc.reason); err != nil && !strings.Contains(err.Error(), want) {
+		if want := fmt.Sprintf("this operator version does not support option %q of %s: resume hold h-1 with another "+
+			"option", tc.option, tc.reason); err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -113,7 +113,7 @@ func TestAnAnswerThatCannotBeKeptIsTold(t *testing.T) {
 		o := phases.Decide(t.Context(), in)
 		return o.Message
 	}
-	const trouble = "the answer skip cannot be kept in LINSTOR: refused"
+	const trouble = "option skip cannot be recorded in LINSTOR: refused"
 	if got := message(true); strings.Contains(got, trouble) {
 		t.Errorf("nothing has failed yet: %s", got)
 	}

@@ -99,8 +99,8 @@ func Decide(ctx context.Context, in *step.Input) step.Outcome {
 	if o.Kind == step.KindHold && o.Event != "" && specchange.Working(&s.Facts) && s.SpecPending() {
 		// What has begun does not come to an end; nobody shall be asked about a spec that is not wanted any more.
 		return step.Move(fsm.SpecChanged, "SpecChanged",
-			fmt.Sprintf("generation %d of the spec is taken up, since with the one before: %s", s.Cluster.Generation,
-				text.Sentence(o.Message)))
+			fmt.Sprintf("applying generation %d of the spec, because the previous one could not be completed: %s",
+				s.Cluster.Generation, text.Sentence(o.Message)))
 	}
 	if o.Kind == step.KindHold && o.Event != "" {
 		upgrade.Offer(s, o.Hold)
@@ -124,8 +124,8 @@ func first(ctx context.Context, in *step.Input, state fsm.State) (o step.Outcome
 	case err != nil:
 		return step.Fail(err), true
 	case a != nil:
-		return step.Wait("Accepted", "LINSTOR's data was moved, or is of another version: the accepted spec follows",
-			in.Snapshot.Timing.PollWorking).With(a), true
+		const message = "LINSTOR's data has been moved or rolled back: the accepted spec is being updated to match"
+		return step.Wait("Accepted", message, in.Snapshot.Timing.PollWorking).With(a), true
 	default:
 		return o, false
 	}

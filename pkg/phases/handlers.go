@@ -84,7 +84,7 @@ func migrate(ctx context.Context, in *step.Input) step.Outcome {
 // acceptFirst accepts the first spec.
 func acceptFirst(ctx context.Context, in *step.Input) step.Outcome {
 	return accept(ctx, in, step.Move(fsm.Accepted, "Accepted",
-		"the spec is accepted as LINSTOR "+in.Snapshot.WantedVersion()))
+		"the spec has been accepted with LINSTOR "+in.Snapshot.WantedVersion()))
 }
 
 // accept keeps the wanted spec, unless it is refused, and ends with the outcome.
@@ -112,7 +112,7 @@ func assess(ctx context.Context, in *step.Input) step.Outcome {
 			return step.Wait(e.Reason, e.Message, s.Timing.PollWorking)
 		}
 		if ms := unconnected(s); len(ms) > 0 && l.State == fsm.NodeRegistration && patient {
-			return step.Wait("Reconnecting", "LINSTOR answers again, and is not connected yet to "+
+			return step.Wait("Reconnecting", "LINSTOR is responding again, but is not yet connected to "+
 				satellites.MemberNames(ms), s.Timing.PollWorking)
 		}
 		if !e.OK() {
@@ -153,13 +153,14 @@ func beforeLinks(ctx context.Context, in *step.Input) (o step.Outcome, ends bool
 	}
 	if s.Target == nil || s.SpecPending() {
 		// Accepting and taking up work are two steps: everything below is judged against the accepted spec.
-		return accept(ctx, in, step.Wait("Accepted", "the changed spec is accepted", s.Timing.PollWorking)), true
+		return accept(ctx, in, step.Wait("Accepted", "the changed spec has been accepted", s.Timing.PollWorking)), true
 	}
 	if err := nodelabels.Write(ctx, in); err != nil {
 		return step.Fail(err), true
 	}
 	if u := s.Upgrade; u != nil {
-		return step.Move(fsm.UpgradePending, string(u.Step), fmt.Sprintf("LINSTOR %s is to become %s", u.From, u.To)), true
+		return step.Move(fsm.UpgradePending, string(u.Step),
+			fmt.Sprintf("LINSTOR will be upgraded from %s to %s", u.From, u.To)), true
 	}
 	return step.Outcome{}, false
 }
@@ -175,7 +176,7 @@ func convergedMessage(s *cluster.Snapshot) string {
 	if left := registration.PreferencesMessage(s); left != "" {
 		return fmt.Sprintf("all %d nodes are online and have their pools", s.Counted()) + left
 	}
-	return fmt.Sprintf("all %d nodes have all that the spec asks for", s.Counted())
+	return fmt.Sprintf("all %d nodes have everything that the spec requires", s.Counted())
 }
 
 // chainHandler brings the last of its links about, keeps up the ones before it, and begins what can be begun of those
@@ -251,7 +252,7 @@ func (h steadyHandler) Run(ctx context.Context, in *step.Input) step.Outcome {
 	}
 	if awayForLong(s) {
 		return step.NeedsHuman(cluster.HoldRequest{Reason: v1alpha1.HoldControllerFailed, Message: fmt.Sprintf(
-			"LINSTOR's API has not answered for %s; volumes keep working, but nothing can be created or changed",
+			"the LINSTOR API has not responded for %s; volumes keep working, but nothing can be created or changed",
 			s.Timing.Escalate)})
 	}
 	health := s.Health
@@ -266,8 +267,9 @@ func (h steadyHandler) Run(ctx context.Context, in *step.Input) step.Outcome {
 		return step.Wait(health.Reason, health.Message, min(s.Timing.HealthLost-due, PollUnfinished(s)))
 	case h.event == fsm.HealthRegained && !health.Degraded:
 		// Since when, and not for how long: a message that counts is a write at each look.
-		return step.Wait(health.Reason, fmt.Sprintf("all nodes are back since %s; Ready after %s without trouble",
-			s.Now.Add(-due).UTC().Format(time.TimeOnly), s.Timing.HealthRegained), s.Timing.HealthRegained-due)
+		return step.Wait(health.Reason, fmt.Sprintf("the cluster has been healthy since %s; the phase becomes Ready "+
+			"after %s without problems", s.Now.Add(-due).UTC().Format(time.TimeOnly), s.Timing.HealthRegained),
+			s.Timing.HealthRegained-due)
 	default:
 		return step.Wait(health.Reason, health.Message, PollUnfinished(s))
 	}

@@ -52,10 +52,10 @@ func lookDelete(s *cluster.Snapshot) (o step.Outcome, hits bool) {
 
 // SuspendMessage says what a suspended cluster does without.
 func SuspendMessage(s *cluster.Snapshot) string {
-	text := "spec.suspend is set: the operator observes and changes nothing"
+	text := "spec.suspend is set: the operator observes the cluster but changes nothing"
 	if u := s.Upgrade; u != nil {
-		text += fmt.Sprintf("; the upgrade from LINSTOR %s to %s keeps its step %s (%d/%d satellites)", u.From, u.To, u.Step,
-			u.Done, u.Total)
+		text += fmt.Sprintf("; the upgrade from LINSTOR %s to %s is paused at step %s (%d/%d satellites)", u.From, u.To,
+			u.Step, u.Done, u.Total)
 		if no := upgrade.Unavailable(u); no != "" {
 			text += ": " + no
 		}
@@ -93,7 +93,7 @@ func specEndsHold(s *cluster.Snapshot, h *v1alpha1.Hold) bool {
 func lookEvidence(s *cluster.Snapshot) (o step.Outcome, hits bool) {
 	if s.Target == nil {
 		return step.Move(fsm.EvidenceLost, "RevisionMissing",
-			"the ControllerRevision "+s.Cluster.Status.Target+" with the accepted spec is missing"), true
+			"ControllerRevision "+s.Cluster.Status.Target+", which contains the accepted spec, is missing"), true
 	}
 	for _, l := range Links() {
 		if l.State == fsm.State(s.Phase()) {
@@ -126,13 +126,13 @@ func WaitMessage(s *cluster.Snapshot, holds []v1alpha1.Hold) string {
 	}
 	if len(open) > 0 && s.Phase() == v1alpha1.PhaseStoragePools && pools.OnlyApprovalLacks(s) {
 		if len(open) == 1 {
-			return fmt.Sprintf("%swaits until hold %s (%s) is answered, or its pool is taken out of the spec", change,
+			return fmt.Sprintf("%sis applied once hold %s (%s) is resumed or its pool is removed from the spec", change,
 				open[0], v1alpha1.HoldDeviceApproval)
 		}
-		return fmt.Sprintf("%swaits until the holds %s (%s) are answered, or their pools are taken out of the spec", change,
+		return fmt.Sprintf("%sis applied once holds %s (%s) are resumed or their pools are removed from the spec", change,
 			text.ListSome(open), v1alpha1.HoldDeviceApproval)
 	}
-	return fmt.Sprintf("%sis taken up after %s at the latest, since what has begun is finished first", change,
+	return fmt.Sprintf("%sis applied after phase %s at the latest: work in progress is finished first", change,
 		v1alpha1.PhaseStoragePools)
 }
 

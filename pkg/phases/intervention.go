@@ -24,11 +24,11 @@ func intervene(ctx context.Context, in *step.Input) step.Outcome {
 		return step.Move(fsm.Cleared, "NoHold", "no hold is recorded")
 	}
 	if q := dataQuestion(s); comesBefore(s, q, hold) {
-		return step.Move(fsm.Cleared, string(q.Reason), "another question comes first, and this one again after it if "+
-			"its cause is still there: "+text.OneLine(s.Linstor.Err.Error()))
+		return step.Move(fsm.Cleared, string(q.Reason), "another hold takes priority; this one opens again "+
+			"afterward if its cause persists: "+text.OneLine(s.Linstor.Err.Error()))
 	}
 	if managedetcd.Displaces(s, hold) {
-		return step.Move(fsm.Cleared, string(s.Etcd.Decision.Hold.Reason), "another question comes first: "+
+		return step.Move(fsm.Cleared, string(s.Etcd.Decision.Hold.Reason), "another hold takes priority: "+
 			text.OneLine(s.Etcd.Message()))
 	}
 	if in.Answer != nil && in.Answer.Cluster {
@@ -42,7 +42,7 @@ func intervene(ctx context.Context, in *step.Input) step.Outcome {
 	}
 	if kind.Maintains {
 		if err := maintain(ctx, in); err != nil {
-			message += text.OneLine("; meanwhile the accepted spec cannot be kept up: " + err.Error())
+			message += text.OneLine("; meanwhile, the accepted spec cannot be enforced: " + err.Error())
 		}
 		after = PollUnfinished(s)
 	}
@@ -51,7 +51,7 @@ func intervene(ctx context.Context, in *step.Input) step.Outcome {
 		return step.Move(fsm.Cleared, string(hold.Reason), "the cause is gone")
 	}
 	if kind.Class == holdkind.Answer && s.Target != nil && s.SpecPending() {
-		message += fmt.Sprintf("; generation %d of the spec waits: answer the hold, or take the change back",
+		message += fmt.Sprintf("; generation %d of the spec is waiting: resume the hold or revert the change",
 			s.Cluster.Generation)
 	}
 	o := step.Wait(string(hold.Reason), message, after)
@@ -113,9 +113,9 @@ func keep(ctx context.Context, in *step.Input, hold *v1alpha1.Hold) step.Outcome
 	case stored:
 		in.AnswerKept = true
 		return step.Move(fsm.Resumed, string(hold.Reason),
-			fmt.Sprintf("hold %s was answered with %s", hold.ID, in.Answer.Option))
+			fmt.Sprintf("hold %s was resumed with %s", hold.ID, in.Answer.Option))
 	default:
-		return step.Wait(string(hold.Reason), "keeping the answer "+in.Answer.Option, in.Snapshot.Timing.PollWorking)
+		return step.Wait(string(hold.Reason), "recording the option "+in.Answer.Option, in.Snapshot.Timing.PollWorking)
 	}
 }
 

@@ -159,7 +159,8 @@ func TestANodeWithANewOperatingSystemLosesNothing(t *testing.T) {
 	w.KubeNode("n09").Status.NodeInfo.OSImage = "Ubuntu 26.04 LTS"
 	e := module.Link().Judge(w.Snapshot())
 	if e.Lost || !e.OK() || !strings.HasSuffix(e.Message,
-		"; a node with a new operating system joined (n09): DaemonSet linstor-module-loader-resolute is being made") {
+		"; a node with a new operating system has joined (n09): DaemonSet linstor-module-loader-resolute is being "+
+			"created") {
 		t.Errorf("a new node: %+v", e)
 	}
 	in, r := w.Input()
@@ -170,7 +171,7 @@ func TestANodeWithANewOperatingSystemLosesNothing(t *testing.T) {
 	w = clustertest.NewWorld(t, 3)
 	w.KubeNode("n02").Status.NodeInfo.OSImage = "Ubuntu 26.04 LTS"
 	if e := (module.Link().Judge(w.Snapshot())); !e.Lost ||
-		e.Message != "DaemonSet linstor-module-loader-resolute is not there: it is being made" {
+		e.Message != "DaemonSet linstor-module-loader-resolute does not exist: it is being created" {
 		t.Errorf("of a node that is through: %+v", e)
 	}
 }

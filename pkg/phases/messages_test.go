@@ -23,8 +23,8 @@ import (
 // TestMissingRightsAreToldWithTheWayOut, also while the cluster is being deleted.
 func TestMissingRightsAreToldWithTheWayOut(t *testing.T) {
 	gr := schema.GroupResource{Group: "apps", Resource: "controllerrevisions"}
-	const help = "namespace linstor-storage is missing or the operator's rights in it are: kubectl apply --server-side " +
-		"-f deploy/operator.yaml ("
+	const help = "namespace linstor-storage or the operator's permissions in it are missing: kubectl apply " +
+		"--server-side -f deploy/operator.yaml ("
 	for _, tc := range []struct {
 		name string
 		err  error
@@ -63,7 +63,7 @@ func TestRefusedPropertiesAreNamedByTheirField(t *testing.T) {
 	}
 	for _, m := range w.Snapshot().Members {
 		if p := m.Problem; p == nil || p.Reason != "PropertyRefused" ||
-			p.Message != "spec.nodes.properties: "+version+" does not know "+key {
+			p.Message != "spec.nodes.properties: "+version+" does not support "+key {
 			t.Errorf("%s: %+v", m.Name, p)
 		}
 	}
@@ -72,7 +72,7 @@ func TestRefusedPropertiesAreNamedByTheirField(t *testing.T) {
 	w.Accept()
 	w.Tasks["controller/properties"] = work.State{Err: refusedKey(key)}
 	e := controller.Link().Judge(w.Snapshot())
-	if e.Reason != "PropertyRefused" || e.Message != "spec.controller.properties: "+version+" does not know "+key ||
+	if e.Reason != "PropertyRefused" || e.Message != "spec.controller.properties: "+version+" does not support "+key ||
 		w.Snapshot().Health.Degraded {
 		t.Errorf("%+v", e)
 	}
@@ -87,20 +87,20 @@ func TestLoadedModulesCount(t *testing.T) {
 	w := clustertest.NewWorld(t, 3)
 	w.UnreadyPod(v1alpha1.ComponentModuleLoader, "n01", "n02", "n03")
 	if e := module.Link().Judge(w.Snapshot()); e.State != cluster.Missing ||
-		e.Message != "3 of 3 nodes have DRBD; 0 of 3 loaders are ready" {
+		e.Message != "3 of 3 nodes have DRBD loaded; 0 of 3 loaders are ready" {
 		t.Errorf("%s %q", e.State, e.Message)
 	}
 	w.Node("n02").Layers = []string{"STORAGE"}
-	if e := module.Link().Judge(w.Snapshot()); e.Message != "2 of 3 nodes have DRBD; 0 of 3 loaders are ready" {
+	if e := module.Link().Judge(w.Snapshot()); e.Message != "2 of 3 nodes have DRBD loaded; 0 of 3 loaders are ready" {
 		t.Errorf("%q", e.Message)
 	}
 	w.Linstor = cluster.Linstor{}
 	if e := module.Link().Judge(w.Snapshot()); e.State != cluster.Missing ||
-		e.Message != "0 of 3 module loaders are ready; where DRBD was loaded, it stays loaded" {
+		e.Message != "0 of 3 module loaders are ready; DRBD stays loaded where it was loaded before" {
 		t.Errorf("LINSTOR does not answer: %s %q", e.State, e.Message)
 	}
 	w.Phase(v1alpha1.PhaseKernelModule, 0)
-	if e := module.Link().Judge(w.Snapshot()); e.Message != "0 of 3 nodes have DRBD" {
+	if e := module.Link().Judge(w.Snapshot()); e.Message != "0 of 3 nodes have DRBD loaded" {
 		t.Errorf("during an installation: %q", e.Message)
 	}
 }

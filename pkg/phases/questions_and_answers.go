@@ -266,7 +266,7 @@ func answerTrouble(in *step.Input) string {
 	states := in.Snapshot.TaskStates
 	for _, key := range slices.Sorted(maps.Keys(states)) {
 		if err := states[key].Err; err != nil && strings.HasPrefix(key, "answer/") {
-			return fmt.Sprintf("; the answer %s cannot be kept in LINSTOR: %s", in.Answer.Option, text.OneLine(err.Error()))
+			return fmt.Sprintf("; option %s cannot be recorded in LINSTOR: %s", in.Answer.Option, text.OneLine(err.Error()))
 		}
 	}
 	return ""

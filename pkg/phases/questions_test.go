@@ -138,7 +138,7 @@ func TestTakingBackEndsAHold(t *testing.T) {
 				if ends := o.Event == fsm.SpecChanged; ends != tc.ends {
 					t.Errorf("%s %s: %s", o.Kind, o.Event, o.Message)
 				}
-				waits := fmt.Sprintf("generation %d of the spec waits", w.Cluster.Generation)
+				waits := fmt.Sprintf("generation %d of the spec is waiting", w.Cluster.Generation)
 				if !tc.ends && !strings.Contains(o.Message, waits) {
 					t.Errorf("not told that the spec waits: %s", o.Message)
 				}
@@ -254,7 +254,7 @@ func TestWhatCannotBeKeptUpIsTold(t *testing.T) {
 	in, r := w.Input()
 	r.Fail["apply DaemonSet/linstor-satellite"] = fmt.Errorf("forbidden")
 	if o := phases.Decide(t.Context(), in); o.Kind != step.KindWait ||
-		!strings.Contains(o.Message, "m; meanwhile the accepted spec cannot be kept up: ") ||
+		!strings.Contains(o.Message, "m; meanwhile, the accepted spec cannot be enforced: ") ||
 		!strings.Contains(o.Message, "forbidden") {
 		t.Errorf("%s: %s", o.Kind, o.Message)
 	}

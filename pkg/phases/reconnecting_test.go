@@ -35,20 +35,20 @@ func TestAssessWaitsUntilLinstorHasConnected(t *testing.T) {
 		says  string
 	}{
 		"none is connected": {3, []func(*clustertest.World){answersFor(2 * second)}, "",
-			"LINSTOR answers again, and is not connected yet to n01, n02, n03"},
+			"LINSTOR is responding again, but is not yet connected to n01, n02, n03"},
 		"LINSTOR answers for the first time after that": {3, []func(*clustertest.World){func(w *clustertest.World) {
 			w.Condition(conditions.Available, metav1.ConditionFalse, 20*second)
-		}}, "", "not connected yet to n01"},
+		}}, "", "not yet connected to n01"},
 		"the only one was restarted a moment before": {1, []func(*clustertest.World){starts, answersFor(2 * second)}, "",
-			"LINSTOR answers again, and is not connected yet to n01"},
+			"LINSTOR is responding again, but is not yet connected to n01"},
 		"LINSTOR has answered for a while": {3, []func(*clustertest.World){answersFor(30 * second)}, fsm.NodesMissing,
-			"0 of 3 nodes are registered, ONLINE and set up as spec.nodes asks"},
+			"0 of 3 nodes are registered, ONLINE and configured as in spec.nodes"},
 		"one is connected": {2, []func(*clustertest.World){answersFor(2 * second), func(w *clustertest.World) {
 			w.Node("n01").Status = linstor.StatusOnline
-		}}, "", "not connected yet to n02"},
+		}}, "", "not yet connected to n02"},
 		"all are connected": {1, []func(*clustertest.World){answersFor(2 * second), func(w *clustertest.World) {
 			w.Node("n01").Status = linstor.StatusOnline
-		}}, fsm.Converged, "all 1 nodes have all that the spec asks for"},
+		}}, fsm.Converged, "all 1 nodes have everything that the spec requires"},
 		"no satellite runs": {1, []func(*clustertest.World){answersFor(2 * second), func(w *clustertest.World) {
 			w.UnreadyPod(v1alpha1.ComponentSatellite, "n01")
 		}}, fsm.SatellitesMissing, "0 of 1 satellites are ready"},

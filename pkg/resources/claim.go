@@ -125,7 +125,7 @@ func ClaimFrom(cm *corev1.ConfigMap) (ClaimData, error) {
 		*field = cm.Data[key]
 	}
 	if c.Backend == "" {
-		return ClaimData{}, fmt.Errorf("read ConfigMap %s: key backend is missing", cm.Name)
+		return ClaimData{}, fmt.Errorf("read ConfigMap %s: the backend key is missing", cm.Name)
 	}
 	for key, field := range c.flags() {
 		text, ok := cm.Data[key]

@@ -51,7 +51,7 @@ func urgentNotice(st *v1alpha1.StorageClusterStatus, in Input) notice.Notice {
 		return notice.Notice{Short: fmt.Sprintf("MassFailure: %d nodes", len(s.MassFailure.Nodes)),
 			Long: massfailure.Message(&s.MassFailure)}
 	case st.FirstReady != nil && s.Silent():
-		return notice.Notice{Short: "LINSTOR does not answer", Long: "LINSTOR does not answer"}
+		return notice.Notice{Short: "LINSTOR does not respond", Long: "LINSTOR does not respond"}
 	// before what may be its cause: somebody waits for these volumes
 	case st.Volumes != nil && st.Volumes.Unavailable > 0:
 		return notice.Notice{Short: volumeCount(int(st.Volumes.Unavailable)) + " unavailable"}
@@ -59,7 +59,7 @@ func urgentNotice(st *v1alpha1.StorageClusterStatus, in Input) notice.Notice {
 	case st.Phase != v1alpha1.PhaseDeleting && s.Target != nil && s.Staying() == 0:
 		return notice.Notice{Short: conditions.ReasonNoMatchingNodes, Long: selection.NoNodeMessage(&s.Facts)}
 	case in.Outcome.Kind == step.KindFail: // which is the message already
-		return notice.Notice{Short: "step fails: see MESSAGE"}
+		return notice.Notice{Short: "step failed: see MESSAGE"}
 	case in.Outcome.Reason != conditions.ReasonVolumesExist:
 		return notice.Notice{}
 	case s.Linstor.Known() && s.Linstor.View.Volumes > 0: // a deletion waits until somebody has deleted them
@@ -99,12 +99,12 @@ func laterNotice(st *v1alpha1.StorageClusterStatus, in Input) notice.Notice {
 		notice.Notice{Short: rollout.Short, Long: rollout.Message}, notice.Lasting(st, s.Now, s.Timing.HealthLost),
 		leavingNotice(n, retained))
 	if why := takenBack(s); later.Short == "" && why != "" {
-		later = notice.Notice{Short: "taken back from LINSTOR " + s.Cluster.Spec.Version, Long: why}
+		later = notice.Notice{Short: "rolled back from LINSTOR " + s.Cluster.Spec.Version, Long: why}
 	}
 	if later.Short == "" && s.Cluster.Spec.Suspend {
 		later.Short = "suspended"
 		if s.SpecPending() {
-			later.Short += fmt.Sprintf("; generation %d waits", s.Cluster.Generation)
+			later.Short += fmt.Sprintf("; generation %d is waiting", s.Cluster.Generation)
 		}
 	}
 	return later

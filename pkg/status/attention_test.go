@@ -65,7 +65,7 @@ func TestAttention(t *testing.T) {
 		"suspended": {suspended, "suspended", ""},
 		"suspended, edited": {and(suspended,
 			func(s *cluster.Snapshot) { s.Cluster.Generation = 4; s.Cluster.Spec.Platform = v1alpha1.PlatformTalos }),
-			"suspended; generation 4 waits", ""},
+			"suspended; generation 4 is waiting", ""},
 		"a problem": {and(suspended, problem), "NodeOffline: node-0002", ""},
 		"maintenance": {and(suspended, problem, maintenance), "maintenance: node-0001",
 			"maintenance: node-0001; all is well"},
@@ -73,11 +73,11 @@ func TestAttention(t *testing.T) {
 			"1 leaving: node-0000; all is well"},
 		"a held node": {and(problem, maintenance, leaving, nodeHold), "DeviceNotEmpty h-2, 2 nodes",
 			"carries ext4; all is well"},
-		"silence": {and(installed, leaving, maintenance, silentFor(time.Hour)), "LINSTOR does not answer", ""},
+		"silence": {and(installed, leaving, maintenance, silentFor(time.Hour)), "LINSTOR does not respond", ""},
 		"silence, and a node that was retained": {and(installed, silentFor(time.Hour), func(s *cluster.Snapshot) {
 			s.Cluster.Status.Nodes = v1alpha1.NodesStatus{LeavingCount: 1,
 				Leaving: []v1alpha1.LeavingNode{{Name: "node-0002", State: v1alpha1.LeavingRetained}}}
-		}), "LINSTOR does not answer", "LINSTOR does not answer; all is well"},
+		}), "LINSTOR does not respond", "LINSTOR does not respond; all is well"},
 		"a node that was retained": {and(suspended, retained), "1 leaving: node-0002",
 			"1 leaving: node-0002; all is well"},
 		"it and a problem": {and(retained, problem), "NodeOffline: node-0002",
@@ -97,7 +97,7 @@ func TestAttention(t *testing.T) {
 		"one that has been False for a while": {changed(time.Minute, conditions.ControllerReady),
 			"ControllerReady: PropertyRefused", "LINSTOR refuses it; all is well"},
 		"one that nothing depends on": {changed(time.Minute, conditions.DrainGuardReady),
-			"DrainGuardReady: MakingDrainGuards", "nodes lack their guard: until then"},
+			"DrainGuardReady: MakingDrainGuards", "nodes still lack a drain guard and can be drained"},
 		"it and a node that was retained": {and(retained, changed(time.Minute, conditions.ControllerReady)),
 			"ControllerReady: PropertyRefused", ""},
 		"no node is picked": {func(s *cluster.Snapshot) {
@@ -137,11 +137,11 @@ func TestAttentionToWhatGoesOn(t *testing.T) {
 		outcome step.Outcome
 		want    string
 	}{
-		"a step fails":                {v1alpha1.PhaseReady, installed, fails, "step fails: see MESSAGE"},
-		"before the spec is accepted": {v1alpha1.PhasePending, unaccepted, fails, "step fails: see MESSAGE"},
+		"a step fails":                {v1alpha1.PhaseReady, installed, fails, "step failed: see MESSAGE"},
+		"before the spec is accepted": {v1alpha1.PhasePending, unaccepted, fails, "step failed: see MESSAGE"},
 		"during a hold":               {v1alpha1.PhaseHumanIntervention, refused, fails, "UnsupportedChange h-1"},
 		"because nothing is there any more": {v1alpha1.PhaseDatabase, and(installed, silentFor(time.Hour)), fails,
-			"LINSTOR does not answer"},
+			"LINSTOR does not respond"},
 		"a deletion waits for volumes":       {v1alpha1.PhaseDeleting, volumes(3), waits, "3 volumes left"},
 		"a deletion waits for the last one":  {v1alpha1.PhaseDeleting, volumes(1), waits, "1 volume left"},
 		"volumes were made at the last look": {v1alpha1.PhaseDeleting, nil, waits, "volumes left"},

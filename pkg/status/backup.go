@@ -10,7 +10,7 @@ import (
 // backupReady is the condition BackupReady, by the status that is about to be written.
 func backupReady(st *v1alpha1.StorageClusterStatus, in Input) verdict {
 	if in.Snapshot.Target == nil {
-		return unknown(conditions.ReasonNotChecked, "the spec is not accepted yet")
+		return unknown(conditions.ReasonNotChecked, "the spec has not been accepted yet")
 	}
 	if why := in.Failures.Aside(conditions.BackupReady); why != "" {
 		return no(conditions.ReasonRefused, why)

@@ -14,7 +14,7 @@ import (
 // being tried, or could not be used: the condition says so all the same. What nobody has seen is unknown.
 func canaryPassed(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) verdict {
 	if s.Target == nil {
-		return unknown(conditions.ReasonNotChecked, "the spec is not accepted yet")
+		return unknown(conditions.ReasonNotChecked, "the spec has not been accepted yet")
 	}
 	e := s.Evidence[fsm.Canary]
 	switch e.Reason {

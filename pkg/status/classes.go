@@ -21,7 +21,7 @@ const mostClasses = 3
 // LINSTOR answers and is connected to the nodes; until it is again, what was said last stays.
 func classesReady(s *cluster.Snapshot) verdict {
 	if s.Target == nil {
-		return unknown(conditions.ReasonNotChecked, "the spec is not accepted yet")
+		return unknown(conditions.ReasonNotChecked, "the spec has not been accepted yet")
 	}
 	reason, bad, notes, wanted := sumUpClasses(s.Classes)
 	with := func(words ...string) string { return strings.Join(append(words, first(notes, mostClasses)...), "; ") }
@@ -38,10 +38,10 @@ func classesReady(s *cluster.Snapshot) verdict {
 		before.reason != conditions.ReasonNotChecked:
 		return before
 	case !s.Linstor.Known() || s.Connecting():
-		return unknown(conditions.ReasonUnknown, "LINSTOR does not answer, or is not connected to all satellites yet")
+		return unknown(conditions.ReasonUnknown, "LINSTOR does not respond, or is not connected to all satellites yet")
 	default:
-		return yes(conditions.ReasonAsExpected, with(text.Amount(wanted, "StorageClass is there",
-			"StorageClasses are there")+", and today's nodes and pools can take volumes"))
+		return yes(conditions.ReasonAsExpected, with(text.Amount(wanted, "StorageClass exists",
+			"StorageClasses exist")+", and the current nodes and pools can hold their volumes"))
 	}
 }
 
@@ -93,7 +93,7 @@ func certificatesValid(in Input) verdict {
 func besides(in Input, kind string, judge func(*cluster.Snapshot) cluster.Evidence) verdict {
 	s := in.Snapshot
 	if s.Target == nil {
-		return unknown(conditions.ReasonNotChecked, "the spec is not accepted yet")
+		return unknown(conditions.ReasonNotChecked, "the spec has not been accepted yet")
 	}
 	if why := in.Failures.Aside(kind); why != "" {
 		return no(conditions.ReasonRefused, why)

@@ -28,7 +28,7 @@ func TestClassesReady(t *testing.T) {
 	noted := &cluster.StorageClass{Name: "old", Live: want, Note: "StorageClass old stays"}
 	full := &cluster.StorageClass{Name: "wide", Want: want, Reason: storageclass.ReasonUnsatisfiable, Message: "too wide"}
 	making := &cluster.StorageClass{Name: "new", Want: want, Reason: storageclass.ReasonMaking,
-		Message: "it is being made"}
+		Message: "it is being created or updated"}
 	for _, tc := range []struct {
 		name    string
 		classes []*cluster.StorageClass
@@ -38,11 +38,11 @@ func TestClassesReady(t *testing.T) {
 	}{
 		{"none", nil, metav1.ConditionTrue, "NotWanted", []string{"is empty"}},
 		{"one", []*cluster.StorageClass{fine}, metav1.ConditionTrue, conditions.ReasonAsExpected,
-			[]string{"1 StorageClass is there"}},
+			[]string{"1 StorageClass exists"}},
 		{"one, and one that stays", []*cluster.StorageClass{fine, noted}, metav1.ConditionTrue,
-			conditions.ReasonAsExpected, []string{"1 StorageClass is there", "; StorageClass old stays"}},
+			conditions.ReasonAsExpected, []string{"1 StorageClass exists", "; StorageClass old stays"}},
 		{"the worst names the reason", []*cluster.StorageClass{making, full, fine}, metav1.ConditionFalse,
-			storageclass.ReasonUnsatisfiable, []string{"new: it is being made; wide: too wide"}},
+			storageclass.ReasonUnsatisfiable, []string{"new: it is being created or updated; wide: too wide"}},
 		{"many", []*cluster.StorageClass{full, full, full, full, full}, metav1.ConditionFalse,
 			storageclass.ReasonUnsatisfiable, []string{"and 2 more"}},
 	} {

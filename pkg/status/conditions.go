@@ -94,15 +94,15 @@ func ready(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) verdict {
 	case s.Target == nil && st.FirstReady != nil:
 		return no(string(st.Phase), "the accepted spec is missing: see status.message")
 	case s.Target == nil:
-		return no(string(st.Phase), "the spec is not accepted yet")
+		return no(string(st.Phase), "the spec has not been accepted yet")
 	case s.Staying() == 0:
 		return no(conditions.ReasonNoMatchingNodes, selection.NoNodeMessage(&s.Facts))
 	case st.FirstReady == nil:
 		return no(string(st.Phase), "not installed yet: "+summary)
 	case !s.Linstor.Known() && (s.Silent() || before.status != metav1.ConditionTrue):
-		return no(conditions.ReasonControllerUnreachable, "it cannot be told who serves: LINSTOR does not answer")
+		return no(conditions.ReasonControllerUnreachable, "number of serving nodes unknown: LINSTOR does not respond")
 	case !s.Linstor.Known():
-		return yes(string(st.Phase), summary+" when LINSTOR answered last")
+		return yes(string(st.Phase), summary+" when LINSTOR last responded")
 	case s.Serving() < s.MinReady():
 		return tooFew(st, s, summary, before)
 	}
@@ -115,13 +115,13 @@ func ready(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) verdict {
 // tooFew is Ready where too few nodes serve. While LINSTOR may be about to connect to them it stays as it was, unless
 // the cluster is Degraded: it has lost them for longer.
 func tooFew(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot, summary string, before verdict) verdict {
-	const connects = ": LINSTOR answers again, and connects to its satellites"
+	const connects = ": LINSTOR is responding again and is connecting to its satellites"
 	switch {
 	case !s.Reconnecting() || st.Phase == v1alpha1.PhaseDegraded:
 	case before.status == metav1.ConditionTrue:
 		return yes(string(st.Phase), summary+connects)
 	case before.reason == conditions.ReasonControllerUnreachable:
-		return no(before.reason, "it cannot be told yet who serves"+connects)
+		return no(before.reason, "number of serving nodes unknown"+connects)
 	}
 	return no(conditions.ReasonNodesMissing, judge.ServingMessage(s))
 }
@@ -135,7 +135,7 @@ func reconciling(st *v1alpha1.StorageClusterStatus, in Input) verdict {
 		return yes("Error", in.Outcome.Message)
 	case s.Cluster.Spec.Suspend && s.SpecPending():
 		return yes(conditions.ReasonSuspended,
-			fmt.Sprintf("generation %d of the spec waits until spec.suspend is taken away", s.Cluster.Generation))
+			fmt.Sprintf("generation %d of the spec is applied once spec.suspend is no longer set", s.Cluster.Generation))
 	case s.Cluster.Spec.Suspend:
 		return no(conditions.ReasonSuspended, "spec.suspend is set")
 	case st.Phase == v1alpha1.PhaseHumanIntervention:
@@ -159,9 +159,9 @@ func stalled(st *v1alpha1.StorageClusterStatus, in Input) verdict {
 	case reconciling(st, in).status != metav1.ConditionTrue && takenBack(in.Snapshot) != "":
 		return yes(migrating.ReasonTakenBack, takenBack(in.Snapshot))
 	case in.Outcome.Kind == step.KindFail:
-		return no(conditions.ReasonRetrying, "no hold stops the cluster; the last step failed and is repeated")
+		return no(conditions.ReasonRetrying, "no hold blocks the cluster; the last step failed and is being retried")
 	case len(st.NodeHolds) > 0:
-		return no(conditions.ReasonNoHold, "no hold stops the cluster, but nodes are held: see status.nodeHolds")
+		return no(conditions.ReasonNoHold, "no hold blocks the cluster, but some nodes are on hold: see status.nodeHolds")
 	default:
 		return no(conditions.ReasonNoHold, "no hold is open")
 	}
@@ -179,15 +179,15 @@ func takenBack(s *cluster.Snapshot) string {
 func available(s *cluster.Snapshot) verdict {
 	switch {
 	case s.Linstor.Known():
-		return yes("ControllerAnswers", "LINSTOR's API answers")
+		return yes("ControllerAnswers", "LINSTOR's API responds")
 	case s.Target == nil:
-		return unknown(conditions.ReasonNotChecked, "the spec is not accepted yet")
+		return unknown(conditions.ReasonNotChecked, "the spec has not been accepted yet")
 	case s.Linstor.Foreign != nil:
 		return no(string(s.Linstor.Why), s.Linstor.Err.Error())
 	default:
 		message := "the LINSTOR controller is not running"
 		if s.Linstor.Err != nil {
-			message = "LINSTOR's API does not answer: " + s.Linstor.Err.Error()
+			message = "LINSTOR's API does not respond: " + s.Linstor.Err.Error()
 		}
 		return no("ControllerUnreachable", message)
 	}
@@ -199,29 +199,29 @@ func degraded(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) verdict {
 	case notice.Steady(st.Phase) && s.Health.Degraded:
 		return yes(s.Health.Reason, s.Health.Message)
 	case notice.Steady(st.Phase):
-		return no(conditions.ReasonAsExpected, "nothing is missing that was there")
+		return no(conditions.ReasonAsExpected, "everything that was available before is still available")
 	case st.FirstReady == nil:
 		return no(string(st.Phase), "not installed yet")
 	case s.Target == nil:
-		return unknown(conditions.ReasonNotChecked, "it is not known what is missing: the accepted spec is not there")
+		return unknown(conditions.ReasonNotChecked, "it is unknown what is missing: the accepted spec does not exist")
 	case s.Silent():
-		return yes(conditions.ReasonControllerUnreachable, "LINSTOR does not answer")
+		return yes(conditions.ReasonControllerUnreachable, "LINSTOR does not respond")
 	case s.Linstor.Known() && s.Away() > 0 && !s.Reconnecting():
 		return yes(conditions.ReasonNodesMissing, s.OnlineMessage())
 	default:
-		return no(string(st.Phase), "nothing is missing that was there")
+		return no(string(st.Phase), "everything that was available before is still available")
 	}
 }
 
 func humanRequired(st *v1alpha1.StorageClusterStatus) verdict {
 	switch h := st.Hold; {
 	case h != nil:
-		return yes(string(h.Reason), "hold "+h.ID+" waits for an answer or for its cause to end: see status.hold")
+		return yes(string(h.Reason), "hold "+h.ID+" stays open until it is resumed or its cause is gone: see status.hold")
 	case len(st.NodeHolds) > 0:
 		h = &st.NodeHolds[0]
-		return yes(string(h.Reason), fmt.Sprintf("hold %s of %s: see status.nodeHolds", h.ID, text.NodesOf(int(h.Count))))
+		return yes(string(h.Reason), fmt.Sprintf("hold %s for %s: see status.nodeHolds", h.ID, text.NodesOf(int(h.Count))))
 	default:
-		return no(conditions.ReasonNoHold, "nothing waits for a human")
+		return no(conditions.ReasonNoHold, "no hold is open")
 	}
 }
 
@@ -253,7 +253,7 @@ func suspended(s *cluster.Snapshot) verdict {
 
 func linkVerdict(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot, l step.Link) verdict {
 	if s.Target == nil {
-		return unknown(conditions.ReasonNotChecked, "the spec is not accepted yet")
+		return unknown(conditions.ReasonNotChecked, "the spec has not been accepted yet")
 	}
 	e := s.Evidence[l.State]
 	if h := st.Hold; h != nil && e.State == cluster.Failed && e.Hold != nil && e.Hold.Reason == h.Reason {
@@ -288,7 +288,7 @@ func Unobserved(c *v1alpha1.StorageCluster, now time.Time, cause error) *v1alpha
 		case kind == conditions.Stalled:
 			v.status = metav1.ConditionTrue
 		case kind == conditions.Reconciling:
-			v = no(conditions.ReasonObservationFailed, "nothing is done as long as the cluster cannot be looked at")
+			v = no(conditions.ReasonObservationFailed, "the operator does nothing while it cannot observe the cluster")
 		}
 		v.set(st, kind, st.ObservedGeneration, now)
 	}

@@ -22,20 +22,20 @@ func drainGuardReady(in Input) verdict {
 		if before := written(s, conditions.DrainGuardReady); before.status != "" {
 			return before
 		}
-		return unknown(conditions.ReasonNotChecked, "guards are made once the cluster has been Ready")
+		return unknown(conditions.ReasonNotChecked, "drain guards are created once the cluster has become Ready")
 	case len(j.Missing) > 0:
-		return no(drainguard.ReasonMaking, fmt.Sprintf("%d of %s their guard: until then they can be drained at any time",
-			len(j.Missing), text.Amount(len(j.Guarded), "node lacks", "nodes lack")))
+		return no(drainguard.ReasonMaking, fmt.Sprintf("%d of %s a drain guard and can be drained at any time",
+			len(j.Missing), text.Amount(len(j.Guarded), "node still lacks", "nodes still lack")))
 	}
 	if len(j.Refused) > 0 {
-		return yes(drainguard.ReasonRefused, "nodes that may not be drained now: "+j.Refusals())
+		return yes(drainguard.ReasonRefused, "nodes that cannot be drained now: "+j.Refusals())
 	}
 	message := text.Amount(len(j.Guarded)-len(j.Drained), "node is guarded", "nodes are guarded")
 	if len(j.Drained) > 0 {
 		message += "; drained: " + text.QuoteList(j.Drained)
 	}
 	if len(j.Free) > 0 {
-		message += "; may be drained now: " + text.QuoteList(j.Free)
+		message += "; can be drained now: " + text.QuoteList(j.Free)
 	}
 	return yes(conditions.ReasonAsExpected, message)
 }

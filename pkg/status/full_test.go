@@ -34,7 +34,7 @@ func TestPoolsNearlyFull(t *testing.T) {
 		}
 	}
 	const (
-		none = "False AsExpected: no pool is fuller than its warnUsedPercent"
+		none = "False AsExpected: no pool exceeds its warnUsedPercent"
 		one  = "True NearlyFull: 1 pool is nearly full: ssd@node-0001 90 % (limit 85 %)"
 		many = "True NearlyFull: 4 pools are nearly full: ssd@node-0003 99 % (limit 85 %), ssd@node-0002 95 % (limit 85 " +
 			"%), ssd@node-0001 90 % (limit 85 %) and 1 more"
@@ -69,5 +69,5 @@ func TestPoolsNearlyFull(t *testing.T) {
 	check("well below", none)
 	s = next(s, st, time.Minute)
 	s.Linstor = cluster.Linstor{Asked: true, Err: errors.New("refused")}
-	check("nothing is known", "Unknown Unknown: LINSTOR does not answer")
+	check("nothing is known", "Unknown Unknown: LINSTOR does not respond")
 }

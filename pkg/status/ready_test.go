@@ -175,9 +175,10 @@ func TestServingMessage(t *testing.T) {
 		spoil func(*cluster.Snapshot)
 		want  string
 	}{
-		"too few":          {lose(2), "1 of 3 nodes serve, and at least 2 must"},
-		"others join":      {and(join(2), lose(2)), "1 of 3 nodes serve, and at least 2 must; 2 more are joining"},
-		"all are repaired": {and(lose(3), maintenance), "no node serves: all are down for maintenance"},
+		"too few": {lose(2), "1 of 3 nodes are serving, but at least 2 are required"},
+		"others join": {and(join(2), lose(2)),
+			"1 of 3 nodes are serving, but at least 2 are required; 2 more are joining"},
+		"all are repaired": {and(lose(3), maintenance), "no nodes are serving: all are down for maintenance"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := judged(t, v1alpha1.PhaseDegraded, 3)

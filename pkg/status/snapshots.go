@@ -15,14 +15,14 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
-const noSnapshotAPI = "Kubernetes does not serve snapshot.storage.k8s.io/v1: install the CustomResourceDefinitions " +
-	"and the snapshot controller of github.com/kubernetes-csi/external-snapshotter, or set spec.volumes.snapshots.mode " +
-	"to None; the operator finds out by itself"
+const noSnapshotAPI = "Kubernetes does not serve snapshot.storage.k8s.io/v1: install the CRDs and the snapshot " +
+	"controller from github.com/kubernetes-csi/external-snapshotter, or set spec.volumes.snapshots.mode to None; the " +
+	"operator detects the change automatically"
 
 // snapshotsReady is the condition SnapshotsReady. It stays while it is not known whether Kubernetes serves snapshots.
 func snapshotsReady(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) verdict {
 	if s.Target == nil {
-		return unknown(conditions.ReasonNotChecked, "the spec is not accepted yet")
+		return unknown(conditions.ReasonNotChecked, "the spec has not been accepted yet")
 	}
 	bad, why, notes := sumUpSnapshotClasses(s.SnapshotClasses)
 	api, wanted := snapshotclass.API(&s.Facts), snapshotclass.Wanted(&s.Facts)
@@ -32,10 +32,10 @@ func snapshotsReady(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) verd
 	trouble := canary.SnapshotTrouble(st)
 	switch before := written(s, conditions.SnapshotsReady); {
 	case !wanted && s.Target.Spec.Volumes.Driver.Mode != volumespec.DriverManaged:
-		return yes("NotWanted", with("the operator runs no CSI driver"))
+		return yes("NotWanted", with("the operator does not run a CSI driver"))
 	case !wanted:
 		if n := s.Kube.Driver.Snapshots.Count; n > 0 {
-			notes = append(notes, "csi-snapshotter stays for the snapshots that there are: "+
+			notes = append(notes, "csi-snapshotter is kept for the existing snapshots: "+
 				text.Listed(s.Kube.Driver.Snapshots.Names, n))
 		}
 		return yes("NotWanted", with("spec.volumes.snapshots.mode is None"))
@@ -44,17 +44,16 @@ func snapshotsReady(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) verd
 	case api == optional.Unknown && before.status != "" && before.status != metav1.ConditionUnknown:
 		return before
 	case api == optional.Unknown:
-		return unknown(conditions.ReasonUnknown, "the API server does not say whether it serves snapshot.storage.k8s.io/v1")
+		return unknown(conditions.ReasonUnknown, "it is unknown whether the API server serves snapshot.storage.k8s.io/v1")
 	case bad != "":
 		return no(bad, with(why))
 	case len(s.SnapshotClasses) == 0, !snapshotclass.Runs(&s.Facts):
-		return no(snapshotclass.ReasonStarting, with("csi-snapshotter does not run yet in all pods of the CSI driver's "+
-			"controller"))
+		return no(snapshotclass.ReasonStarting, with("csi-snapshotter is not yet running in all CSI driver controller pods"))
 	case trouble != "":
 		return no(canary.ReasonSnapshotFailed, with(trouble))
 	default:
-		return yes(conditions.ReasonAsExpected, with("VolumeSnapshotClass "+s.SnapshotClasses[0].Name+" is there, and the "+
-			"CSI driver takes snapshots"))
+		return yes(conditions.ReasonAsExpected, with("VolumeSnapshotClass "+s.SnapshotClasses[0].Name+" exists, and the "+
+			"CSI driver can take snapshots"))
 	}
 }
 

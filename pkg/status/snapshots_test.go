@@ -38,35 +38,36 @@ func TestSnapshotsReady(t *testing.T) {
 		words  string
 	}{
 		{"all is there", func(*cluster.Snapshot) {}, metav1.ConditionTrue, conditions.ReasonAsExpected,
-			"VolumeSnapshotClass nightly is there, and the CSI driver takes snapshots"},
+			"VolumeSnapshotClass nightly exists, and the CSI driver can take snapshots"},
 		{"none could be taken", func(s *cluster.Snapshot) {
 			s.Cluster.Status.Canary = &volumespec.CanaryStatus{Classes: []volumespec.CanaryClass{{Name: "fast",
 				Snapshot: &volumespec.CanarySnapshotResult{Result: volumespec.CanaryFailed, Message: "timed out"}}}}
-		}, metav1.ConditionFalse, canary.ReasonSnapshotFailed, "of StorageClass fast: timed out; when that is mended"},
+		}, metav1.ConditionFalse, canary.ReasonSnapshotFailed,
+			"of StorageClass fast failed: timed out; after fixing the cause"},
 		{"a note", func(s *cluster.Snapshot) { s.SnapshotClasses[0].Note = "old is the default" }, metav1.ConditionTrue,
-			conditions.ReasonAsExpected, "takes snapshots; old is the default"},
+			conditions.ReasonAsExpected, "can take snapshots; old is the default"},
 		{"no spec", func(s *cluster.Snapshot) { s.Target = nil }, metav1.ConditionUnknown, conditions.ReasonNotChecked,
-			"not accepted"},
+			"not been accepted"},
 		{"no driver", func(s *cluster.Snapshot) { s.Target.Spec.Volumes.Driver.Mode = volumespec.DriverNone },
-			metav1.ConditionTrue, "NotWanted", "the operator runs no CSI driver"},
+			metav1.ConditionTrue, "NotWanted", "the operator does not run a CSI driver"},
 		{"off", off, metav1.ConditionTrue, "NotWanted", "mode is None"},
 		{"off, and there are some", func(s *cluster.Snapshot) {
 			off(s)
 			s.Kube.Driver.Snapshots = usage.Used{Count: 4, Names: []string{"a", "b", "c"}}
-		}, metav1.ConditionTrue, "NotWanted", "csi-snapshotter stays for the snapshots that there are: a, b, c and 1 more"},
+		}, metav1.ConditionTrue, "NotWanted", "csi-snapshotter is kept for the existing snapshots: a, b, c and 1 more"},
 		{"no API", func(s *cluster.Snapshot) { s.Kube.Optional = optional.APIs{optional.Snapshots: nil} },
-			metav1.ConditionFalse, snapshotclass.ReasonNoAPI, "install the CustomResourceDefinitions"},
+			metav1.ConditionFalse, snapshotclass.ReasonNoAPI, "install the CRDs"},
 		{"nobody knows", func(s *cluster.Snapshot) { s.Kube.Optional = nil }, metav1.ConditionUnknown,
-			conditions.ReasonUnknown, "does not say"},
+			conditions.ReasonUnknown, "it is unknown whether"},
 		{"nobody knows any more", said(metav1.ConditionTrue), metav1.ConditionTrue, "Before", "as before"},
 		{"nobody knows yet", said(metav1.ConditionUnknown), metav1.ConditionUnknown, conditions.ReasonUnknown,
-			"does not say"},
+			"it is unknown whether"},
 		{"somebody else's class", func(s *cluster.Snapshot) {
 			s.SnapshotClasses[0].Reason, s.SnapshotClasses[0].Message = snapshotclass.ReasonForeign, "it is theirs"
 		}, metav1.ConditionFalse, snapshotclass.ReasonForeign, "it is theirs"},
 		{"the pods are on their way", func(s *cluster.Snapshot) {
 			s.Kube.Deployments[resources.DriverControllerName].Status.AvailableReplicas = 0
-		}, metav1.ConditionFalse, snapshotclass.ReasonStarting, "csi-snapshotter does not run yet"},
+		}, metav1.ConditionFalse, snapshotclass.ReasonStarting, "csi-snapshotter is not yet running"},
 		{"the driver is somebody else's", func(s *cluster.Snapshot) { s.SnapshotClasses = nil }, metav1.ConditionFalse,
 			snapshotclass.ReasonStarting, ""},
 	} {

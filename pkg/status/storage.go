@@ -196,13 +196,13 @@ func nearlyFull(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) verdict 
 	before := written(s, conditions.PoolsNearlyFull)
 	switch {
 	case s.Target == nil:
-		return unknown(conditions.ReasonNotChecked, "the spec is not accepted yet")
+		return unknown(conditions.ReasonNotChecked, "the spec has not been accepted yet")
 	case !s.Linstor.Known() && before.status == metav1.ConditionTrue:
 		return before
 	case !s.Linstor.Known():
-		return unknown(conditions.ReasonUnknown, "LINSTOR does not answer")
+		return unknown(conditions.ReasonUnknown, "LINSTOR does not respond")
 	}
-	now := no(conditions.ReasonAsExpected, "no pool is fuller than its warnUsedPercent")
+	now := no(conditions.ReasonAsExpected, "no pool exceeds its warnUsedPercent")
 	if full := pools.Full(s); len(full) > 0 {
 		var names []string
 		for _, p := range first(full, mostFull) {
@@ -268,15 +268,15 @@ func volumesHealthy(s *cluster.Snapshot) verdict {
 	volumes, known := replica.Volumes(&s.Facts)
 	switch {
 	case s.Target == nil:
-		return unknown(conditions.ReasonNotChecked, "the spec is not accepted yet")
+		return unknown(conditions.ReasonNotChecked, "the spec has not been accepted yet")
 	case !s.Linstor.Known():
-		return unknown(conditions.ReasonUnknown, "LINSTOR does not answer")
+		return unknown(conditions.ReasonUnknown, "LINSTOR does not respond")
 	case !known && before.status != "" && before.status != metav1.ConditionUnknown:
 		return before
 	case !known:
-		return unknown(conditions.ReasonUnknown, "it is not known yet how the copies are")
+		return unknown(conditions.ReasonUnknown, "the replica states are not known yet")
 	case len(volumes) == 0 || volumes[0].State() == replica.VolumeHealthy:
-		return yes(conditions.ReasonAsExpected, "every volume has all its copies")
+		return yes(conditions.ReasonAsExpected, "all volumes have all their replicas")
 	}
 	bad := slices.DeleteFunc(volumes, func(v replica.Volume) bool { return v.State() == replica.VolumeHealthy })
 	var names []string

@@ -44,40 +44,40 @@ func TestVolumes(t *testing.T) {
 	}{
 		"whole": {[]linstor.Resource{copyOf("pvc-1", n0, "UpToDate"), copyOf("pvc-1", n1, "UpToDate"),
 			{Name: "pvc-1", Node: n2, States: []string{"Diskless"}}}, 0,
-			volumespec.VolumesStatus{Healthy: 1}, "True/AsExpected every volume has all its copies"},
+			volumespec.VolumesStatus{Healthy: 1}, "True/AsExpected all volumes have all their replicas"},
 		"a copy is outdated": {[]linstor.Resource{copyOf("pvc-1", n0, "UpToDate"), copyOf("pvc-1", n1, "Outdated")}, 0,
-			volumespec.VolumesStatus{Degraded: 1}, "False/Degraded pvc-1 has 1 of 2 copies"},
+			volumespec.VolumesStatus{Degraded: 1}, "False/Degraded pvc-1 has 1 of 2 replicas"},
 		"a node is away": {[]linstor.Resource{copyOf("pvc-1", n0, ""), copyOf("pvc-1", n1, "UpToDate")}, 1,
-			volumespec.VolumesStatus{Degraded: 1}, "False/Degraded pvc-1 has 1 of 2 copies"},
+			volumespec.VolumesStatus{Degraded: 1}, "False/Degraded pvc-1 has 1 of 2 replicas"},
 		"a satellite restarts, DRBD goes on": {[]linstor.Resource{copyOf("pvc-1", n1, "UpToDate"),
 			connectedTo(copyOf("pvc-1", n2, "UpToDate"), n0), copyOf("pvc-1", n0, "")}, 1,
-			volumespec.VolumesStatus{Healthy: 1}, "True/AsExpected every volume has all its copies"},
+			volumespec.VolumesStatus{Healthy: 1}, "True/AsExpected all volumes have all their replicas"},
 		"being brought up to date": {[]linstor.Resource{copyOf("pvc-1", n0, "UpToDate"),
 			copyOf("pvc-1", n1, "SyncTarget(12.5%)")}, 0,
-			volumespec.VolumesStatus{Resyncing: 1}, "False/Resyncing pvc-1 has 1 of 2 copies"},
+			volumespec.VolumesStatus{Resyncing: 1}, "False/Resyncing pvc-1 has 1 of 2 replicas"},
 		"nothing is up to date": {[]linstor.Resource{copyOf("pvc-1", n0, "Outdated"), copyOf("pvc-1", n1, "SyncTarget(1%)")},
 			0,
-			volumespec.VolumesStatus{Unavailable: 1}, "False/Unavailable pvc-1 has 0 of 2 copies"},
+			volumespec.VolumesStatus{Unavailable: 1}, "False/Unavailable pvc-1 has 0 of 2 replicas"},
 		"without DRBD": {[]linstor.Resource{plain}, 0, volumespec.VolumesStatus{Healthy: 1},
-			"True/AsExpected every volume has all its copies"},
+			"True/AsExpected all volumes have all their replicas"},
 		"without DRBD, and its node is away": {[]linstor.Resource{plain}, 1, volumespec.VolumesStatus{Unavailable: 1},
-			"False/Unavailable pvc-1 has 0 of 1 copies"},
+			"False/Unavailable pvc-1 has 0 of 1 replicas"},
 		"a copy that goes": {[]linstor.Resource{copyOf("pvc-1", n0, "UpToDate"), goes}, 0,
-			volumespec.VolumesStatus{Healthy: 1}, "True/AsExpected every volume has all its copies"},
+			volumespec.VolumesStatus{Healthy: 1}, "True/AsExpected all volumes have all their replicas"},
 		"just made": {[]linstor.Resource{copyOf("pvc-1", n0, ""), copyOf("pvc-1", n1, "")}, 0,
-			volumespec.VolumesStatus{Resyncing: 1}, "False/Resyncing pvc-1 has 0 of 2 copies"},
+			volumespec.VolumesStatus{Resyncing: 1}, "False/Resyncing pvc-1 has 0 of 2 replicas"},
 		"without a state, and a node is away": {[]linstor.Resource{copyOf("pvc-1", n0, ""), copyOf("pvc-1", n1, "")}, 1,
-			volumespec.VolumesStatus{Unavailable: 1}, "False/Unavailable pvc-1 has 0 of 2 copies"},
+			volumespec.VolumesStatus{Unavailable: 1}, "False/Unavailable pvc-1 has 0 of 2 replicas"},
 		"being deleted": {[]linstor.Resource{goes}, 0, volumespec.VolumesStatus{},
-			"True/AsExpected every volume has all its copies"},
+			"True/AsExpected all volumes have all their replicas"},
 		"clients alone": {[]linstor.Resource{{Name: "pvc-1", Node: n2, States: []string{"Diskless"}}}, 1,
-			volumespec.VolumesStatus{}, "True/AsExpected every volume has all its copies"},
+			volumespec.VolumesStatus{}, "True/AsExpected all volumes have all their replicas"},
 		"many, the worst first": {[]linstor.Resource{copyOf("a", n0, "UpToDate"), copyOf("b", n0, "UpToDate"),
 			copyOf("b", n1, "Outdated"), copyOf("c", n1, "Failed"),
 			copyOf("d", n0, "UpToDate"), copyOf("d", n1, "Outdated"), copyOf("e", n0, "UpToDate"),
 			copyOf("e", n1, "Inconsistent")}, 0,
 			volumespec.VolumesStatus{Healthy: 1, Degraded: 2, Resyncing: 1, Unavailable: 1},
-			"False/Unavailable c has 0 of 1 copies, b has 1 of 2 copies, d has 1 of 2 copies and 1 more"},
+			"False/Unavailable c has 0 of 1 replicas, b has 1 of 2 replicas, d has 1 of 2 replicas and 1 more"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := judged(t, v1alpha1.PhaseReady, 3)
@@ -160,7 +160,7 @@ func TestVolumesWhileLinstorConnects(t *testing.T) {
 	c := meta.FindStatusCondition(s.Cluster.Status.Conditions, conditions.VolumesHealthy)
 	for before, want := range map[metav1.ConditionStatus]string{
 		metav1.ConditionTrue:    c.Message,
-		metav1.ConditionUnknown: "it is not known yet how the copies are",
+		metav1.ConditionUnknown: "the replica states are not known yet",
 	} {
 		c.Status = before // Unknown if the operator saw that LINSTOR was away
 		st := Project(resting(s))
@@ -209,7 +209,7 @@ func TestVolumesAfterNothingWasKnown(t *testing.T) {
 		view.ResourcesKnown, view.Resources = false, nil
 		later.Linstor.View = &view
 		c := meta.FindStatusCondition(Project(resting(later)).Conditions, conditions.VolumesHealthy)
-		if c.Status != metav1.ConditionUnknown || c.Message != "it is not known yet how the copies are" {
+		if c.Status != metav1.ConditionUnknown || c.Message != "the replica states are not known yet" {
 			t.Errorf("%s: %s/%s %s", name, c.Status, c.Reason, c.Message)
 		}
 	}

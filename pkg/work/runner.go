@@ -120,7 +120,7 @@ func (r *Runner) Start(ctx context.Context) error {
 	r.mu.Lock()
 	if r.ctx != nil {
 		r.mu.Unlock()
-		return errors.New("the runner runs already")
+		return errors.New("the runner is already running")
 	}
 	r.ctx = ctx
 	r.mu.Unlock()

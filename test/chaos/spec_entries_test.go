@@ -230,7 +230,7 @@ func (c *campaign) tryBroad(t *testing.T, match string, ask bool) {
 	}
 	c.tryEntry(t, match+", Manual", mutation{
 		class: classBroad, value: entry(", approval: Manual"),
-		says: []string{"pool broad: approve that vg_broad is made from"},
+		says: []string{"pool broad: creating vg_broad from"},
 		check: func(o verdict) {
 			t.Helper()
 			var listed []string

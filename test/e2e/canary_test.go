@@ -317,7 +317,7 @@ func TestCanarySnapshot(t *testing.T) {
 	e.Run()
 	e.Apply(harness.Manifest(tried))
 	canarySays(e, v1alpha1.PhaseReady, metav1.ConditionTrue, canary.ReasonPassed)
-	e.says(conditions.SnapshotsReady, canary.ReasonSnapshotFailed, "does the snapshot controller")
+	e.says(conditions.SnapshotsReady, canary.ReasonSnapshotFailed, "check that the snapshot controller")
 	e.WaitEvent(canary.ReasonSnapshotFailed, "StorageClass fast")
 	noTrace(e)
 
@@ -329,7 +329,7 @@ func TestCanarySnapshot(t *testing.T) {
 				return c.Result != volumespec.CanaryPassed || c.Snapshot == nil || c.Snapshot.Result != volumespec.CanaryPassed
 			})
 	})
-	e.says(conditions.SnapshotsReady, conditions.ReasonAsExpected, "the CSI driver takes snapshots")
+	e.says(conditions.SnapshotsReady, conditions.ReasonAsExpected, "the CSI driver can take snapshots")
 	noTrace(e)
 	for _, list := range []client.ObjectList{&snapshotv1.VolumeSnapshotList{}, &snapshotv1.VolumeSnapshotContentList{}} {
 		if err := e.Client().List(e.Ctx, list); err != nil {

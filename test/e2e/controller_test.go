@@ -100,9 +100,9 @@ func TestAnOperatorThatDoesNotKnowTheVersion(t *testing.T) {
 	e.WaitStatus("Ready is Unknown", func(s *v1alpha1.StorageClusterStatus) bool {
 		c := meta.FindStatusCondition(s.Conditions, conditions.Ready)
 		return c.Status == metav1.ConditionUnknown && c.Reason == conditions.ReasonObservationFailed &&
-			strings.Contains(c.Message, "does not know LINSTOR")
+			strings.Contains(c.Message, "does not support LINSTOR")
 	})
-	e.WaitEvent(conditions.ReasonObservationFailed, "does not know LINSTOR")
+	e.WaitEvent(conditions.ReasonObservationFailed, "does not support LINSTOR")
 	if err := e.runs(); err != nil {
 		t.Error(err)
 	}

@@ -103,7 +103,7 @@ func TestGroupThatIsThereAlready(t *testing.T) {
 	e.Apply(harness.Manifest(harness.DevicePool))
 	h := e.WaitNodeHold(v1alpha1.HoldDeviceNotEmpty)
 	if !slices.Equal(h.Nodes, []string{"n2"}) ||
-		!strings.Contains(h.Message, "volume group vg_new is there already, on /dev/sdb (serial S4EV2)") {
+		!strings.Contains(h.Message, "volume group vg_new already exists on /dev/sdb (serial S4EV2)") {
 		t.Errorf("hold of %v: %s", h.Nodes, h.Message)
 	}
 	if got := e.Signature("n2", "S4EV22"); got != "" || len(e.deviceSteps("n2")) > 0 {

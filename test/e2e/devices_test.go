@@ -113,7 +113,7 @@ func TestRefusedDevices(t *testing.T) {
 		message string
 	}{
 		{
-			name: "no identity", message: "neither serial number nor WWN", refused: []string{"n2"},
+			name: "no identity", message: "neither a serial number nor a WWN", refused: []string{"n2"},
 			// The model gives a disk without a serial number the name of its slot, so the operator has to see a blank.
 			nodes: withDisk(3, func(i int, d *sim.Disk) {
 				if i == 2 {

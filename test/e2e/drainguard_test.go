@@ -120,10 +120,10 @@ func TestLastCopiesKeepTheirNode(t *testing.T) {
 	volumes.SetInUse("pvc-one", "n1", true)
 	volumes.SetDiskState("pvc-two", "n2", "Outdated")
 	e.Cordon("n1", true)
-	waitDrains(e, "n1: it has the last healthy copy of 2 volumes: pvc-one, pvc-two")
+	waitDrains(e, "n1: it has the last healthy replica of 2 volumes: pvc-one, pvc-two")
 	refused(e, "n1")
 	volumes.SetDiskState("pvc-two", "n2", "UpToDate")
-	waitDrains(e, "n1: it has the last healthy copy of 1 volume: pvc-one")
+	waitDrains(e, "n1: it has the last healthy replica of 1 volume: pvc-one")
 	refused(e, "n1")
 	volumes.SetInUse("pvc-one", "n1", false) // its pod was evicted
 	drainNode(e, "n1")
@@ -141,7 +141,7 @@ func TestNodeIsDrainedWhileItsObjectIsDeleted(t *testing.T) {
 	if err := e.Client().Delete(e.Ctx, e.Node("n1")); err != nil {
 		t.Fatal(err)
 	}
-	waitDrains(e, "n1: the node is about to be removed, and has the last healthy copy of 1 volume: pvc-two")
+	waitDrains(e, "n1: the node is about to be removed, but has the last healthy replica of 1 volume: pvc-two")
 	refused(e, "n1")
 	waitGuards(e, "n1", "n2", "n3")
 	volumes.SetDiskState("pvc-two", "n2", "UpToDate")
@@ -157,7 +157,7 @@ func TestDrainGuardWithoutPoolsInTheSpec(t *testing.T) {
 	e.Sim.World().Volumes().SetInUse("pvc-one", "n1", true)
 	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools = nil })
 	e.Cordon("n1", true)
-	waitDrains(e, "n1: it has the last healthy copy of 1 volume: pvc-one")
+	waitDrains(e, "n1: it has the last healthy replica of 1 volume: pvc-one")
 	refused(e, "n1")
 }
 

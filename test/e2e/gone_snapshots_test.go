@@ -24,7 +24,8 @@ func TestOnlySnapshotIsNotLostByTime(t *testing.T) {
 	e.backdate(victim, 11*time.Minute)
 	h := e.WaitNodeHold(v1alpha1.HoldNodeGone)
 	if !slices.Equal(h.Nodes, []string{victim}) || len(h.Identities) != 1 ||
-		!strings.Contains(h.Message, "it holds 2 snapshots; declare-lost gives up the only copy of 1 snapshot (pvc-1/old)") {
+		!strings.Contains(h.Message,
+			"if you resume with declare-lost, you lose the only copy of 1 snapshot (pvc-1/old)") {
 		t.Errorf("hold %+v", h)
 	}
 	e.notLost(victim)

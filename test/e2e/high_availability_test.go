@@ -79,7 +79,7 @@ func TestHighAvailability(t *testing.T) {
 	availabilitySays(e, conditions.ReasonAsExpected, "", 3)
 
 	e.Update(setClasses(volumespec.StorageClassSpec{Name: "single", Replicas: 1}))
-	availabilitySays(e, highavailability.ReasonNotNeeded, "single: it has one copy", 0)
+	availabilitySays(e, highavailability.ReasonNotNeeded, "single: its volumes have only one replica", 0)
 	e.Update(setClasses(volumespec.StorageClassSpec{Name: "fast", Replicas: 2}))
 	availabilitySays(e, conditions.ReasonAsExpected, "", 3)
 

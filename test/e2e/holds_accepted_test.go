@@ -80,7 +80,7 @@ func TestTakingAnEntryBackEndsItsHold(t *testing.T) {
 	e.staysAfterSpecChange(h)
 	e.Eventually("the change that waits is told", func() error {
 		c := e.Get()
-		if want := fmt.Sprintf("generation %d of the spec waits: answer the hold, or take the change back",
+		if want := fmt.Sprintf("generation %d of the spec is waiting: resume the hold or revert the change",
 			c.Generation); !strings.Contains(c.Status.Message, want) {
 			return fmt.Errorf("message is %q", c.Status.Message)
 		}

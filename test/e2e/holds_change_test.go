@@ -30,7 +30,7 @@ func holdUnsupportedChange(t *testing.T) {
 		{"another provider", func(s *v1alpha1.StorageClusterSpec) {
 			s.StoragePools[0] = v1alpha1.StoragePoolSpec{Name: "ssd2", Pool: "ssd",
 				LVM: &v1alpha1.LVMPool{VolumeGroup: "vg_ssd0"}}
-		}, []string{"storagePools[ssd2]", "use another pool name"}},
+		}, []string{"storagePools[ssd2]", "use a different pool name"}},
 	} {
 		good := e.Get().Spec.DeepCopy()
 		e.Sim.World().ResetRequests()

@@ -253,7 +253,7 @@ func volumesUnknown(t *testing.T) (*env, *v1alpha1.Hold) {
 		return nil
 	})
 	e.Remove()
-	return e, e.held(v1alpha1.HoldVolumesUnknown, "not known whether volumes exist", "continue")
+	return e, e.held(v1alpha1.HoldVolumesUnknown, "it is unknown whether volumes exist", "continue")
 }
 
 func volumesUnknownContinue(t *testing.T) {

@@ -150,7 +150,7 @@ func TestEvacuationThatFindsNoPlace(t *testing.T) {
 		}
 	}
 	picks(e, false, "n1")
-	waitLeaving(e, "n1", v1alpha1.LeavingEvacuating, "2 copies (pvc-1, pvc-2)")
+	waitLeaving(e, "n1", v1alpha1.LeavingEvacuating, "2 replicas (pvc-1, pvc-2)")
 	hold := e.WaitNodeHold(v1alpha1.HoldLastReplicaAtRisk)
 	if !slices.Equal(hold.Resources, []string{"pvc-1"}) {
 		t.Errorf("hold is about %v", hold.Resources)
@@ -184,7 +184,7 @@ func TestRemoveWaitsUntilEmpty(t *testing.T) {
 	patchNode(e, "n1", func(n *corev1.Node) {
 		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "example.com/retired", Effect: corev1.TaintEffectNoSchedule})
 	})
-	waitLeaving(e, "n1", v1alpha1.LeavingWaiting, "1 copy (pvc-1)")
+	waitLeaving(e, "n1", v1alpha1.LeavingWaiting, "1 replica (pvc-1)")
 	waitProperty(e, "n1", "AutoplaceTarget", "false")
 	leftAlone(e, "n1")
 	if err := e.Sim.World().Volumes().RemoveCopy("pvc-1", "n1"); err != nil {
@@ -225,7 +225,7 @@ func TestANodeThatIsPickedAgainStays(t *testing.T) {
 	e.Sim.World().SetEvacuateDelay(time.Hour)
 	picks(e, false, "n1")
 	waitProperty(e, "n1", "AutoplaceTarget", "false")
-	waitLeaving(e, "n1", v1alpha1.LeavingEvacuating, "to go")
+	waitLeaving(e, "n1", v1alpha1.LeavingEvacuating, "still to be moved")
 	picks(e, true, "n1")
 	for _, key := range []string{"leaving", "leaving-admitted", "evacuate", "evacuated", "evacuate-stuck",
 		"before.AutoplaceTarget"} {
@@ -297,7 +297,7 @@ func TestLinstorRestartsDuringAnEvacuation(t *testing.T) {
 		return nil
 	})
 	picks(e, false, "n1")
-	waitLeaving(e, "n1", v1alpha1.LeavingEvacuating, "to go")
+	waitLeaving(e, "n1", v1alpha1.LeavingEvacuating, "still to be moved")
 	var pods corev1.PodList
 	if err := e.Client().List(e.Ctx, &pods); err != nil {
 		t.Fatal(err)
@@ -331,7 +331,7 @@ func TestEvacuationThatIsLostOnItsWay(t *testing.T) {
 		return nil
 	})
 	picks(e, false, "n1")
-	waitLeaving(e, "n1", v1alpha1.LeavingEvacuating, "has not begun yet")
+	waitLeaving(e, "n1", v1alpha1.LeavingEvacuating, "has not started it yet")
 	left(e, "n1")
 	if got := diskful(e, "pvc-1"); len(got) != 2 || slices.Contains(got, "n1") {
 		t.Errorf("pvc-1 is on %v, want two other nodes", got)

@@ -154,7 +154,7 @@ func TestEvacuation(t *testing.T) {
 	history := len(e.Steps(e.Get()))
 
 	picks(e, false, "n1")
-	c := waitLeaving(e, "n1", v1alpha1.LeavingEvacuating, "to go")
+	c := waitLeaving(e, "n1", v1alpha1.LeavingEvacuating, "still to be moved")
 	e.Sim.World().SetEvacuateDelay(0) // of the copies that follow
 	if c.Status.Phase != v1alpha1.PhaseReady || c.Status.Nodes.Summary != "4/4" ||
 		e.Node("n1").Labels[v1alpha1.LabelMember] == "" {

@@ -46,7 +46,7 @@ func (e movable) asked() *v1alpha1.Hold {
 	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Database = v1alpha1.DatabaseSpec{PostgreSQL: e.to} })
 	h := e.WaitHold(v1alpha1.HoldUnsupportedChange)
 	if got := holdkind.Answers(h.Options); !slices.Equal(got, []string{"retry", "migrate"}) ||
-		!strings.Contains(h.Message, "answer migrate") {
+		!strings.Contains(h.Message, "resume with migrate") {
 		e.T.Errorf("options %q: %s", got, h.Message)
 	}
 	return h

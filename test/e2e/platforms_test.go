@@ -160,7 +160,7 @@ func TestLoaderUpgradeTellsOfReboots(t *testing.T) {
 		t.Errorf("the loader replaced a loaded module: %s", got)
 	}
 	cond := meta.FindStatusCondition(c.Status.Conditions, conditions.KernelModuleLoaded)
-	if !strings.Contains(cond.Message, "3 of 3 nodes still run DRBD 9.3.3 instead of 9.4.0 until they are rebooted") {
+	if !strings.Contains(cond.Message, "3 of 3 nodes keep running DRBD 9.3.3 instead of 9.4.0 until they are rebooted") {
 		t.Errorf("%s %s: %s", cond.Status, cond.Reason, cond.Message)
 	}
 	for i := int32(1); i <= 3; i++ {

@@ -41,11 +41,11 @@ func TestPluginDisks(t *testing.T) {
 	e.Sim.World().ResetRequests()
 
 	disksSay(e, exit.Done, "", nil, "is in pool hot", "✔ /dev/sdb 500Gi SSD INTEL SSDPE2KX S4EV1",
-		"is empty, and no entry matches it: for hot its serial number is not S4EV1", "carries ext4",
-		"carries gpt", "· /dev/sdc 8Ti HDD ST8000")
+		"is empty, and no entry matches it: for hot its serial number is not S4EV1", "contains ext4",
+		"contains gpt", "· /dev/sdc 8Ti HDD ST8000")
 	disksSay(e, exit.Done, "", []string{"n3"}, "1 node, 4 disks")
 	disksSay(e, exit.Done, rule("S4EV*"), nil, "by the rules of the edit", "becomes part of pool hot",
-		"matches hot, but carries ext4", "for hot it is smaller than 400Gi", "is in pool hot")
+		"matches hot, but contains ext4", "for hot it is smaller than 400Gi", "is in pool hot")
 	code, out, said := judged(e, "disks", "", "n9")
 	if code != exit.Failed || !strings.Contains(said, "node n9 takes no part") {
 		t.Errorf("an unknown node: code %d: %s%s", code, out, said)

@@ -91,13 +91,13 @@ func TestPluginPlan(t *testing.T) {
 		{"nothing", current, exit.Done, []string{"nothing would change"}},
 		{"the stored object", "", exit.Done, []string{"nothing would change"}},
 		{"an upgrade", edit("1.33.3", "1.35.3"), exit.Done, []string{"version 1.33.3 → 1.35.3", "Upgrading",
-			"LINSTOR 1.33.3 is to become 1.35.3"}},
+			"LINSTOR will be upgraded from 1.33.3 to 1.35.3"}},
 		{"a withdrawn version", edit("1.33.3", "1.34.2"), exit.WouldBeRefused, []string{"LINSTOR 1.34.2 is withdrawn",
 			"fixed in 1.35.3", "back to 1.33.3"}},
 		{"an unknown version", edit("1.33.3", "9.9.9"), exit.WouldBeRefused, []string{"Refused by operator",
-			"UnsupportedChange", "does not know LINSTOR 9.9.9", "answer retry"}},
+			"UnsupportedChange", "does not support LINSTOR 9.9.9", "answer retry"}},
 		{"the network's mode", edit("mode: Host", "mode: Pod"), exit.WouldBeRefused, []string{
-			"going from Host to Pod would strand"}},
+			"changing Host to Pod would leave"}},
 		{"an invalid value", edit("site: a}", "site: a}, minReady: 0"), exit.WouldBeRefused, []string{
 			"Refused by API server", "spec.nodes.minReady"}},
 		{"an unknown field", edit("  version:", "  verzion:"), exit.WouldBeRefused, []string{"Refused by API server",

@@ -112,7 +112,7 @@ func TestPlugin(t *testing.T) {
 		t.Errorf("an option that is not offered: code %d: %s", code, said)
 	}
 	e.wipe("n2", "n3")
-	contains(e, succeeds(e, "resume", "retry", "--yes"), "Hold "+h.ID+" was answered with retry.", "The phase is ")
+	contains(e, succeeds(e, "resume", "retry", "--yes"), "Hold "+h.ID+" was resumed with retry.", "The phase is ")
 	e.ready("3/3", "3/3")
 	e.WaitStatus("drain guards", func(s *v1alpha1.StorageClusterStatus) bool {
 		c := &v1alpha1.StorageCluster{Status: *s}

@@ -89,9 +89,9 @@ func TestAPolicyThatChangesWorkloads(t *testing.T) {
 		t.Errorf("the satellites' image is %s", image)
 	}
 	for kind, want := range map[string]string{
-		conditions.SatellitesReady:    "a policy sets fields of DaemonSet linstor-satellite: spec.template.spec.containers[",
-		conditions.ControllerReady:    "a policy sets fields of Deployment linstor-controller: ",
-		conditions.KernelModuleLoaded: "a policy sets fields of DaemonSet linstor-module-loader-",
+		conditions.SatellitesReady:    "a policy sets fields in DaemonSet linstor-satellite: spec.template.spec.containers[",
+		conditions.ControllerReady:    "a policy sets fields in Deployment linstor-controller: ",
+		conditions.KernelModuleLoaded: "a policy sets fields in DaemonSet linstor-module-loader-",
 	} {
 		if c := meta.FindStatusCondition(e.Get().Status.Conditions, kind); c.Status != metav1.ConditionTrue ||
 			!strings.Contains(c.Message, want) {

@@ -66,7 +66,7 @@ func holdDeviceApproval(t *testing.T) {
 	e.Run()
 	e.Apply(harness.Manifest(manualPool))
 	h := e.waitListed(v1alpha1.HoldDeviceApproval, "n1:S4EV1 n2:S4EV2 n3:S4EV3")
-	e.checkHold(e.Get(), h, "3 nodes", "approve", "/dev/sdb (serial S4EV1)")
+	e.checkHold(e.Get(), h, "3 nodes", "requires approval", "/dev/sdb (serial S4EV1)")
 	d := h.Devices[1]
 	if d.Path != "/dev/sdb" || d.WWN != "0x60002" || d.Model != "INTEL SSDPE2KX" || d.Size.String() != "500Gi" {
 		t.Errorf("listed %+v", d)

@@ -57,7 +57,7 @@ func holdPoolBackendLost(t *testing.T) {
 	e.Sim.World().Machine("n2").AttachDisk(spare("2"))
 	e.loseDisk("n2")
 	h := e.waitListed(v1alpha1.HoldPoolBackendLost, "n2:S4EV2new")
-	e.checkHold(e.Get(), h, "vg_new/thin", "worked before")
+	e.checkHold(e.Get(), h, "vg_new/thin", "was usable before")
 	e.WaitPhase(v1alpha1.PhaseDegraded)
 	e.ignored(h.ID + ":approve")
 	e.During(settle, "nothing is made on the empty disk", func() error {

@@ -155,7 +155,7 @@ func TestReplacedMachineWithTheLastCopy(t *testing.T) {
 	e.Resume(e.WaitNodeHold(v1alpha1.HoldMachineReplaced), v1alpha1.OptionReplace)
 	e.Eventually("the operator says why it waits", func() error {
 		if p := e.waitProblem("MachineReplaced", victim); !strings.Contains(p.Message,
-			"last up-to-date copy of 1 volume: pvc-only") {
+			"last up-to-date replica of 1 volume: pvc-only") {
 			return errors.New(p.Message)
 		}
 		return nil

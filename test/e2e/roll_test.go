@@ -208,7 +208,7 @@ func TestRollOnPodNetworkWaitsForReplicas(t *testing.T) {
 	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools = append(c.Spec.StoragePools, filePool()) })
 	e.Eventually("the roll waits for the copy on n2", func() error {
 		cond := meta.FindStatusCondition(e.Get().Status.Conditions, conditions.SatellitesReady)
-		if _, order := roll.result(); len(order) != 2 || !strings.Contains(cond.Message, "copy on n2 is not UpToDate") {
+		if _, order := roll.result(); len(order) != 2 || !strings.Contains(cond.Message, "replica on n2 is not UpToDate") {
 			return fmt.Errorf("restarted are %v: %s", order, cond.Message)
 		}
 		return nil

@@ -150,12 +150,12 @@ func (e claimEnv) writes(pod, claim, text string) {
 func TestSnapshot(t *testing.T) {
 	e := withDriver(t, 3)
 	e.says(conditions.SnapshotsReady, snapshotclass.ReasonNoAPI,
-		"install the CustomResourceDefinitions and the snapshot controller")
+		"install the CRDs and the snapshot controller")
 	snapshotter(e.env, false)
 	snapshotsMeasured(e.env, 0)
 	harness.InstallSnapshotAPI(e.Env)
 	harness.RunSnapshotController(e.Env)
-	e.says(conditions.SnapshotsReady, conditions.ReasonAsExpected, "VolumeSnapshotClass linstor-snapshots is there")
+	e.says(conditions.SnapshotsReady, conditions.ReasonAsExpected, "VolumeSnapshotClass linstor-snapshots exists")
 	snapshotsMeasured(e.env, 1)
 	snapshotClassWith(e.env, volumespec.DefaultSnapshotClass, "true", snapshotv1.VolumeSnapshotContentDelete)
 
@@ -181,8 +181,9 @@ func TestSnapshot(t *testing.T) {
 
 	content := ptr.Deref(s.Status.BoundVolumeSnapshotContentName, "none")
 	e.Update(setSnapshots(func(v *volumespec.VolumeSnapshotsSpec) { v.Mode = volumespec.SnapshotsNone }))
-	e.says(conditions.SnapshotsReady, "NotWanted", "mode is None", "VolumeSnapshotClass linstor-snapshots stays",
-		"csi-snapshotter stays for the snapshots that there are: "+content)
+	e.says(conditions.SnapshotsReady, "NotWanted", "mode is None",
+		"VolumeSnapshotClass linstor-snapshots is no longer in the spec, but is kept",
+		"csi-snapshotter is kept for the existing snapshots: "+content)
 	snapshotter(e.env, true)
 	for _, claim := range []*corev1.PersistentVolumeClaim{c, again} {
 		remove(e.env, claim)
@@ -190,7 +191,7 @@ func TestSnapshot(t *testing.T) {
 	gone(e.env, pv)
 	gone(e.env, copied)
 	e.Update(setDriver(volumespec.DriverNone))
-	e.says(conditions.VolumeDriverReady, "True/DriverRunning", "because 1 VolumeSnapshotContent is of it ("+content+")")
+	e.says(conditions.VolumeDriverReady, "True/DriverRunning", "because 1 VolumeSnapshotContent uses it ("+content+")")
 	remove(e.env, s)
 	gone(e.env, &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1.ObjectMeta{Name: content}})
 	e.nothingLeft(pv.Spec.CSI.VolumeHandle, "replicated")
@@ -224,7 +225,7 @@ func TestSnapshotClass(t *testing.T) {
 
 	e.Update(setSnapshots(func(v *volumespec.VolumeSnapshotsSpec) { v.ClassName = "hourly" }))
 	e.says(conditions.SnapshotsReady, conditions.ReasonAsExpected,
-		"VolumeSnapshotClass nightly is the driver's default already")
+		"VolumeSnapshotClass nightly is already the driver's default")
 	snapshotClassWith(e, "hourly", "", snapshotv1.VolumeSnapshotContentDelete)
 	remove(e, theirs)
 	snapshotClassWith(e, "hourly", "true", snapshotv1.VolumeSnapshotContentDelete)
@@ -266,7 +267,7 @@ func TestADeletionWaitsForSnapshots(t *testing.T) {
 	create(e, content)
 	e.Remove()
 	e.WaitStatus("the deletion waits", func(s *v1alpha1.StorageClusterStatus) bool {
-		return s.Phase == v1alpha1.PhaseDeleting && strings.Contains(s.Message, "1 VolumeSnapshotContent is of it (kept)")
+		return s.Phase == v1alpha1.PhaseDeleting && strings.Contains(s.Message, "1 VolumeSnapshotContent uses it (kept)")
 	})
 	if got := e.driverObjects(); len(got) != 3 {
 		t.Errorf("left of a driver that a snapshot needs: %v", got)

@@ -109,7 +109,7 @@ func TestSpecChangeWaitsForTheWorkInProgress(t *testing.T) {
 		e.Eventually(what, func() error {
 			c := e.Get()
 			if text := reconcilingMessage(c); c.Status.ObservedGeneration != c.Generation ||
-				!strings.Contains(text, fmt.Sprintf("generation %d of the spec is taken up", c.Generation)) {
+				!strings.Contains(text, fmt.Sprintf("generation %d of the spec is applied", c.Generation)) {
 				return fmt.Errorf("Reconciling says %q", text)
 			}
 			if c.Status.Phase != v1alpha1.PhaseNodeRegistration || c.Status.Target != target ||
@@ -128,7 +128,7 @@ func TestSpecChangeWaitsForTheWorkInProgress(t *testing.T) {
 		t.Errorf("the target is %s after the change was taken back, was %s", c.Status.Target, target)
 	}
 	e.Eventually("nothing waits any more", func() error {
-		if text := reconcilingMessage(e.Get()); strings.Contains(text, "taken up") {
+		if text := reconcilingMessage(e.Get()); strings.Contains(text, "is applied") {
 			return fmt.Errorf("Reconciling says %q", text)
 		}
 		return nil

@@ -77,8 +77,9 @@ func TestStorageClasses(t *testing.T) {
     - {name: old}
 ` + harness.ThinPool))
 	st := e.says(conditions.StorageClassesReady, storageclass.ReasonUnsatisfiable,
-		"old: a StorageClass of the name is there",
-		"wide: 5 replicas need as many nodes, and 3 nodes can take one (n1, n2, n3)", "old is the default already").Status
+		"old: the StorageClass with this name was not created by the operator",
+		"wide: 5 replicas require as many nodes, but 3 nodes can hold a replica (n1, n2, n3)",
+		"old is already the default").Status
 	if !strings.HasPrefix(st.Attention, "StorageClass wide: ") {
 		t.Errorf("ATTENTION is %q", st.Attention)
 	}
@@ -99,7 +100,7 @@ func TestStorageClasses(t *testing.T) {
 	noClass(e, "wide")
 	noClass(e, "old")
 	e.classWith("fast", "the default", isDefault("true"))
-	e.says(conditions.StorageClassesReady, conditions.ReasonAsExpected, "1 StorageClass is there")
+	e.says(conditions.StorageClassesReady, conditions.ReasonAsExpected, "1 StorageClass exists")
 
 	live, err := liveClass(e, "fast")
 	if err != nil {
@@ -129,7 +130,7 @@ func TestAClassThatVolumesAreOf(t *testing.T) {
 	create(e, volume)
 	e.Update(setClasses())
 	e.says(conditions.StorageClassesReady, "NotWanted",
-		"StorageClass fast stays although the spec has it no more, because 1 PersistentVolume is of it")
+		"StorageClass fast is no longer in the spec, but is kept because 1 PersistentVolume uses it")
 	uid := func() string {
 		c, err := liveClass(e, "fast")
 		if err != nil {
@@ -176,7 +177,7 @@ func TestAChangedResourceGroup(t *testing.T) {
 	}
 	set("io-error")
 	st := e.says(conditions.StorageClassesReady, storageclass.ReasonGroupDiffers,
-		`is "io-error", and the class says "suspend-io"`,
+		`is "io-error" in LINSTOR, but "suspend-io" in the StorageClass`,
 		"linstor resource-group set-property fast DrbdOptions/Resource/on-no-quorum suspend-io").Status
 	if !strings.HasPrefix(st.Attention, "StorageClass fast: ") {
 		t.Errorf("ATTENTION is %q", st.Attention)

@@ -84,5 +84,6 @@ func TestZones(t *testing.T) {
 
 	patchNode(e.env, "n3", func(n *corev1.Node) { n.Labels[zoneLabel] = "a" })
 	e.knownIn("n3", "a")
-	e.says(conditions.StorageClassesReady, storageclass.ReasonUnsatisfiable, `the 3 nodes that can take one have "a" (3)`)
+	e.says(conditions.StorageClassesReady, storageclass.ReasonUnsatisfiable,
+		`values on the 3 nodes that can hold a replica: "a" (3)`)
 }

@@ -34,7 +34,7 @@ func TestPropertyThatLinstorDoesNotKeep(t *testing.T) {
 		return func(s *v1alpha1.StorageClusterStatus) bool {
 			c := meta.FindStatusCondition(s.Conditions, conditions.ControllerReady)
 			return c != nil && want == strings.Contains(c.Message, "spec.controller.properties: LINSTOR "+s.Version+
-				" accepts DrbdOptions/auto-quorum and does not keep it")
+				" accepts DrbdOptions/auto-quorum but does not store it")
 		}
 	}
 	e.WaitStatus("the property is named", says(true))

@@ -91,7 +91,7 @@ func TestUpgradeGoesBack(t *testing.T) {
 		t.Errorf("LINSTOR has %v, and had %v", after, before)
 	}
 	if got := harness.Condition(c, conditions.Stalled); got != "True/"+migrating.ReasonTakenBack ||
-		harness.Condition(c, conditions.Ready) != "True/Ready" || !strings.Contains(c.Status.Attention, "taken back") {
+		harness.Condition(c, conditions.Ready) != "True/Ready" || !strings.Contains(c.Status.Attention, "rolled back") {
 		t.Errorf("Stalled is %s, Ready %s, attention %q", got, harness.Condition(c, conditions.Ready), c.Status.Attention)
 	}
 	e.nothingLeft()

@@ -183,7 +183,7 @@ func TestUpgradeSuspended(t *testing.T) {
 		t.Errorf("upgrade is %+v", c.Status.Upgrade)
 	}
 	cond := meta.FindStatusCondition(c.Status.Conditions, conditions.Suspended)
-	for _, want := range []string{"keeps its step Satellites", "volumes keep working", "cannot be created"} {
+	for _, want := range []string{"is paused at step Satellites", "volumes keep working", "cannot be created"} {
 		if !strings.Contains(cond.Message, want) {
 			t.Errorf("Suspended says %q, want %q", cond.Message, want)
 		}
@@ -225,7 +225,7 @@ func TestUpgradeCannotBeTakenBackLater(t *testing.T) {
 	e.waitStep(v1alpha1.UpgradeSatellites)
 	e.Update(setVersion(oldVersion))
 	h := e.held(v1alpha1.HoldUnsupportedChange)
-	if !strings.Contains(h.Message, "no way back") {
+	if !strings.Contains(h.Message, "cannot be undone") {
 		t.Errorf("the hold says %q", h.Message)
 	}
 	e.Update(setVersion(newVersion))
@@ -387,7 +387,7 @@ func TestUpgradeDeleted(t *testing.T) {
 		t.Errorf("the claim is %v", claim)
 	}
 	e.Apply(harness.Manifest("  version: " + oldVersion + harness.ThinPool))
-	e.held(v1alpha1.HoldUnsupportedChange, "no way back")
+	e.held(v1alpha1.HoldUnsupportedChange, "cannot be undone")
 	e.Update(setVersion(""))
 	e.upgraded(3)
 }

@@ -67,7 +67,7 @@ func TestVolumeDriver(t *testing.T) {
 	volume := volumeOf("pv-1", "")
 	create(e, volume)
 	e.Update(setDriver(volumespec.DriverNone))
-	e.says(conditions.VolumeDriverReady, "True/DriverRunning", "1 PersistentVolume is of it (pv-1)")
+	e.says(conditions.VolumeDriverReady, "True/DriverRunning", "1 PersistentVolume uses it (pv-1)")
 	if got := e.driverObjects(); len(got) != 3 {
 		t.Errorf("left of a driver that a volume needs: %v", got)
 	}

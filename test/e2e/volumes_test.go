@@ -32,7 +32,7 @@ func TestVolumesAreCounted(t *testing.T) {
 	e.WaitStatus("a copy is missed", func(s *v1alpha1.StorageClusterStatus) bool {
 		c := meta.FindStatusCondition(s.Conditions, conditions.VolumesHealthy)
 		return s.Volumes.Degraded == 1 && s.Volumes.Healthy == 1 && c.Status == metav1.ConditionFalse &&
-			c.Message == "pvc-1 has 1 of 2 copies"
+			c.Message == "pvc-1 has 1 of 2 replicas"
 	})
 	if err := e.Sim.ReviveNode(e.Ctx, down); err != nil {
 		t.Fatal(err)

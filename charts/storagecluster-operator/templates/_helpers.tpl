@@ -1,6 +1,6 @@
 {{- define "storagecluster-operator.image" -}}
 {{- if and .Values.image.digest .Values.image.tag }}
-{{- fail "image.tag and image.digest are both set: empty one of them, such as with --set image.digest=" }}
+{{- fail "image.tag and image.digest are both set: clear one of them, for example with --set image.digest=" }}
 {{- end -}}
 {{- if .Values.image.digest -}}
 {{ printf "%s@%s" .Values.image.repository .Values.image.digest | quote }}

@@ -161,9 +161,9 @@ func TestWhyANodeLeaves(t *testing.T) {
 		},
 			[]string{"taint example.com/retired:NoSchedule", "2026-03-01T12:00:20Z"}},
 		{"a taint, to be removed", remove, func(*clustertest.World) {},
-			[]string{"taint example.com/retired:NoSchedule", "nothing is on it"}},
+			[]string{"taint example.com/retired:NoSchedule", "once it is empty"}},
 		{"a taint, retained", retain, func(*clustertest.World) {},
-			[]string{"taint example.com/retired:NoSchedule", "keeps its satellite"}},
+			[]string{"taint example.com/retired:NoSchedule", "its satellite and its data are kept"}},
 		{"a label", retain, func(w *clustertest.World) {
 			w.Cluster.Spec.Nodes.NodeSelector = map[string]string{"disk": "yes"}
 			w.Accept()

@@ -22,8 +22,8 @@ func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 // TestAnswersAreBounded: an answer that does not end is an error, and not the end of the operator.
 func TestAnswersAreBounded(t *testing.T) {
 	for method, says := range map[string]string{
-		http.MethodGet:  "LINSTOR's answer is larger than 256 MiB, which is the limit",
-		http.MethodPost: "read the answer: it is larger than 4 MiB, which is the limit",
+		http.MethodGet:  "LINSTOR's response is larger than 256 MiB, which is the limit",
+		http.MethodPost: "read the response: it is larger than 4 MiB, which is the limit",
 	} {
 		ctx := context.WithValue(t.Context(), exchangeKey{}, &exchange{})
 		req, err := http.NewRequestWithContext(ctx, method, "http://linstor/v1/nodes", nil)

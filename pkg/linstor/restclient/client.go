@@ -130,7 +130,7 @@ func (c *client) call(ctx context.Context, o operation, send func(ctx context.Co
 	// An empty name would turn an object into its list, and dots climb. LINSTOR checks everything else.
 	for _, name := range o.objects {
 		if strings.Trim(name, ".") == "" {
-			return invalid(o, "the name %q", name)
+			return invalid(o, "%q is not a valid name", name)
 		}
 	}
 	timeout := c.o.Timeout
@@ -236,7 +236,7 @@ func (n noting) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	ex.status = resp.StatusCode
 	if req.Method == http.MethodGet && isSuccess(resp.StatusCode) {
-		limit.Answer(resp, "LINSTOR's answer", maxRead)
+		limit.Answer(resp, "LINSTOR's response", maxRead)
 		return resp, nil
 	}
 	defer func() { _ = resp.Body.Close() }()
@@ -245,7 +245,7 @@ func (n noting) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if ex.body, err = io.ReadAll(limit.Reader(resp.Body, limit.New("it", maxAnswer))); err != nil {
 		ex.cut = true
-		return nil, fmt.Errorf("read the answer: %w", err)
+		return nil, fmt.Errorf("read the response: %w", err)
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(ex.body))
 	return resp, nil

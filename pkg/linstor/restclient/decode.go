@@ -70,7 +70,7 @@ func (c *client) getBody(ctx context.Context, o operation, path string, decode f
 // named returns an error if the names that every object of a kind has are not there.
 func named(what string, names ...string) error {
 	if slices.Contains(names, "") {
-		return fmt.Errorf("%w: %s", linstor.ErrNotLINSTOR, what)
+		return fmt.Errorf("%w: it contains %s", linstor.ErrNotLINSTOR, what)
 	}
 	return nil
 }
@@ -173,8 +173,8 @@ type entry struct {
 type messages []entry
 
 func (m messages) Error() string {
-	return fmt.Sprintf("%s: messages in place of what was asked for, the first is %q", linstor.ErrNotLINSTOR,
-		clean(m[0].Message))
+	return fmt.Sprintf("%s: it contains messages instead of the requested data, starting with %q",
+		linstor.ErrNotLINSTOR, clean(m[0].Message))
 }
 
 // Unwrap makes them an answer that LINSTOR should not have given.

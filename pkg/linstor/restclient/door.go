@@ -61,7 +61,7 @@ func newDoor(o Options) (*Door, error) {
 func hostOf(endpoint string) (*url.URL, error) {
 	base, err := url.Parse(endpoint)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.User != nil {
-		return nil, fmt.Errorf("LINSTOR endpoint: %w: want http://host:port", linstor.ErrInvalid)
+		return nil, fmt.Errorf("LINSTOR endpoint: %w: expected http://host:port", linstor.ErrInvalid)
 	}
 	return &url.URL{Scheme: base.Scheme, Host: base.Host}, nil
 }

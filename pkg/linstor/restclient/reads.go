@@ -27,7 +27,7 @@ const (
 // version is the controller's: "1.34.0".
 func (c *client) version(ctx context.Context) (string, error) {
 	var version string
-	o := read("version", "read the controller's version")
+	o := read("version", "read the controller version")
 	err := c.call(ctx, o, func(ctx context.Context) error {
 		v, err := c.now().lin.Controller.GetVersion(ctx)
 		if err == nil && v.Version == "" {
@@ -57,7 +57,7 @@ func (c *client) pool(ctx context.Context, node, pool string, cached bool) (*lin
 }
 
 func (c *client) Devices(ctx context.Context, node string) ([]linstor.Device, error) {
-	o := read("device_get", "list empty devices of node %s", node)
+	o := read("device_get", "list empty devices on node %s", node)
 	devices, err := list(ctx, c, o, path("physical-storage", node), func(w *wireDevice) (linstor.Device, error) {
 		return w.device(), nil
 	})
@@ -97,7 +97,7 @@ func (c *client) Snapshots(ctx context.Context, nodes ...string) ([]linstor.Snap
 }
 
 func (c *client) Passphrase(ctx context.Context) (string, error) {
-	o := read("passphrase_status", "read the master passphrase's state")
+	o := read("passphrase_status", "read the state of the master passphrase")
 	return get(ctx, c, o, path("encryption", "passphrase"), func(w *struct {
 		Status string `json:"status"`
 	}) (string, error) {
@@ -140,7 +140,7 @@ func (c *client) View(ctx context.Context, want linstor.ViewOptions) (*linstor.V
 	// The end of a cancelled request was made by another error.
 	causes := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return errors.Is(err, context.Canceled) })
 	if err := cmp.Or(append(causes, errs...)...); err != nil {
-		return nil, fmt.Errorf("look at LINSTOR: %w", err)
+		return nil, fmt.Errorf("read LINSTOR's state: %w", err)
 	}
 	v.LocalID = v.Properties[linstor.PropLocalID]
 	if want.Resources {
@@ -202,7 +202,7 @@ func (c *client) askAboutPools(ctx context.Context, v *linstor.View) {
 }
 
 func (c *client) properties(ctx context.Context) (map[string]string, error) {
-	o := read("controller_properties", "read the controller's properties")
+	o := read("controller_properties", "read the controller properties")
 	return get(ctx, c, o, path("controller", "properties"), func(props *map[string]string) (map[string]string, error) {
 		return secret.Without(*props), nil
 	})
@@ -252,7 +252,7 @@ func (c *client) devices(ctx context.Context) (map[string][]linstor.Device, erro
 
 // definitions are those of the resource definitions that are there.
 func (c *client) definitions(ctx context.Context, names []string) ([]string, error) {
-	o := read("volume_find", "look for volumes")
+	o := read("volume_find", "search for volumes")
 	o.objects, o.query = names, url.Values{"resource_definitions": names}
 	found, err := list(ctx, c, o, path("resource-definitions"), definitionName)
 	// The filter is LINSTOR's; a server that does not know it answers with all.

@@ -16,7 +16,7 @@ import (
 )
 
 func (c *client) SetProperties(ctx context.Context, set map[string]string, del []string) error {
-	o := write("controller_modify", "set the controller's properties")
+	o := write("controller_modify", "set the controller properties")
 	o.secrets = secret.Values(set)
 	err := c.call(ctx, o, func(ctx context.Context) error { return c.now().lin.Controller.Modify(ctx, change(set, del)) })
 	return kept(err, o, set, func() (map[string]string, error) { return c.properties(ctx) })
@@ -74,7 +74,7 @@ func change(set map[string]string, del []string) lapi.GenericPropsModify {
 }
 
 func (c *client) CreateInterface(ctx context.Context, node string, i linstor.Interface) error {
-	o := write("interface_create", "create interface %s of node %s", i.Name, node)
+	o := write("interface_create", "create interface %s on node %s", i.Name, node)
 	nif, err := netInterface(o, i)
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ func (c *client) CreateInterface(ctx context.Context, node string, i linstor.Int
 }
 
 func (c *client) ModifyInterface(ctx context.Context, node string, i linstor.Interface) error {
-	o := write("interface_modify", "change interface %s of node %s", i.Name, node)
+	o := write("interface_modify", "change interface %s on node %s", i.Name, node)
 	nif, err := netInterface(o, i)
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ const (
 func netInterface(o operation, i linstor.Interface) (lapi.NetInterface, error) {
 	addr, err := netip.ParseAddr(i.Address)
 	if err != nil || addr.Zone() != "" {
-		return lapi.NetInterface{}, invalid(o, "%q is no IP address", i.Address)
+		return lapi.NetInterface{}, invalid(o, "%q is not an IP address", i.Address)
 	}
 	nif := lapi.NetInterface{
 		Name: i.Name, Address: net.IP(addr.AsSlice()), SatellitePort: i.Port, IsActive: i.Active,
@@ -119,7 +119,7 @@ func netInterface(o operation, i linstor.Interface) (lapi.NetInterface, error) {
 }
 
 func (c *client) DeleteInterface(ctx context.Context, node, name string) error {
-	o := write("interface_delete", "delete interface %s of node %s", name, node)
+	o := write("interface_delete", "delete interface %s on node %s", name, node)
 	return c.call(ctx, o, func(ctx context.Context) error {
 		return c.now().lin.Nodes.DeleteNetinterface(ctx, escape(node), escape(name))
 	})
@@ -162,7 +162,7 @@ func (c *client) DeleteNode(ctx context.Context, node string) error {
 func (c *client) CreatePool(ctx context.Context, spec linstor.PoolSpec) error {
 	o := write("pool_create", "create storage pool %s on node %s", spec.Name, spec.Node)
 	if spec.Backing == "" {
-		return invalid(o, "no backing storage is named")
+		return invalid(o, "no backing storage is given")
 	}
 	props := map[string]string{}
 	maps.Copy(props, spec.Properties)
@@ -179,7 +179,7 @@ func (c *client) SetPoolProperties(ctx context.Context, node, pool string, set m
 	o := write("pool_modify", "set properties of storage pool %s on node %s", pool, node)
 	// LINSTOR would let a pool's backing storage be exchanged under its volumes.
 	if _, ok := set[backingProperty]; ok || slices.Contains(del, backingProperty) {
-		return invalid(o, "%s cannot change", backingProperty)
+		return invalid(o, "%s cannot be changed", backingProperty)
 	}
 	o.secrets = secret.Values(set)
 	err := c.call(ctx, o, func(ctx context.Context) error {
@@ -211,13 +211,13 @@ type deviceRequest struct {
 }
 
 func (c *client) CreateDevices(ctx context.Context, spec linstor.DeviceSpec) error {
-	o := write("device_create", "create %s on devices of node %s", spec.PoolName, spec.Node)
+	o := write("device_create", "create %s on devices on node %s", spec.PoolName, spec.Node)
 	if spec.PoolName == "" || spec.Provider == "" || len(spec.Paths) == 0 {
-		return invalid(o, "provider, name and devices are needed")
+		return invalid(o, "provider, name and devices are required")
 	}
 	for _, p := range spec.Paths {
 		if !strings.HasPrefix(p, "/dev/") {
-			return invalid(o, "%q is no device", p)
+			return invalid(o, "%q is not a device path", p)
 		}
 	}
 	o.mustAnswer = true // for a node that is not connected, LINSTOR answers 201 with an empty list

@@ -44,14 +44,14 @@ func FindTakenAddresses(s *cluster.Snapshot) {
 			if !found || strings.EqualFold(o.Node, m.Name) {
 				continue
 			}
-			who, until := "node "+m.Name+" has the address", "its address is another, "
+			who, until := "node "+m.Name+" has the address", "its address changes, "
 			if address == byPod {
-				who, until, m.TakenPodAddress = "the satellite's pod on node "+m.Name+" got the address", "", byPod
+				who, until, m.TakenPodAddress = "the satellite pod on node "+m.Name+" was assigned the address", "", byPod
 			}
 			m.AddressTaken = &cluster.Problem{Reason: ReasonAddressTaken, Hold: v1alpha1.HoldNodeRegistrationFailed,
 				Message: fmt.Sprintf(
-					"%s %s, which LINSTOR has for node %s (%s) and would send %s's volumes to: "+
-						"it gets no satellite until %s%s is declared lost, or spec.nodes leaves it out",
+					"%s %s, which LINSTOR has recorded for node %s (%s) and would use for %s's volumes: "+
+						"no satellite is started on the node until %s%s is declared lost, or spec.nodes excludes it",
 					who, address, o.Node, o.What, o.Node, until, o.Node)}
 			noteOnOwner(s, o.Node, m.AddressTaken)
 			break
@@ -178,8 +178,8 @@ func ImpostorProblem(n *linstor.Node) *cluster.Problem {
 		return nil
 	}
 	return &cluster.Problem{Reason: reasonImpostor, Hold: v1alpha1.HoldNodeRegistrationFailed, Message: fmt.Sprintf(
-		"LINSTOR is connected to %s in the name of node %s, whose address it has: what is really on %s is not known, "+
-			"and nothing is done with it. Give %s another address, stop its satellite, or declare %s lost",
+		"LINSTOR is connected to %s, which is using the address of node %s: the actual state of %s is unknown, so the "+
+			"operator changes nothing there. Give %s a different address, stop its satellite, or declare %s lost",
 		n.Impostor(), n.Name, n.Name, n.Impostor(), n.Name)}
 }
 

@@ -134,8 +134,8 @@ func TestASatelliteIsNotStartedOverAndOverAtAnothersAddress(t *testing.T) {
 	}
 	p := w.Snapshot().MemberByName("n09").Problem
 	if p == nil || p.Reason != address.ReasonAddressTaken ||
-		!strings.Contains(p.Message, "pod on node n09 got the address 10.0.0.01") ||
-		strings.Contains(p.Message, "address is another") {
+		!strings.Contains(p.Message, "pod on node n09 was assigned the address 10.0.0.01") ||
+		strings.Contains(p.Message, "address changes") {
 		t.Errorf("%+v", p)
 	}
 	w.Node("n01").Interfaces[0].Address = "10.0.0.77"

@@ -57,9 +57,9 @@ func OfClass(e *volumespec.StorageClassSpec) string {
 func ignoredQuorum(prefix, value string) string {
 	quorum, without := prefix+linstor.PropQuorum, prefix+linstor.PropOnNoQuorum
 	if value == "disabled" {
-		return fmt.Sprintf("LINSTOR ignores %s since 1.31: remove it, or set %s to \"off\" for volumes without quorum",
+		return fmt.Sprintf("LINSTOR 1.31 and later ignore %s: remove it, or set %s to \"off\" for volumes without quorum",
 			prefix+linstor.PropAutoQuorum, quorum)
 	}
-	return fmt.Sprintf("LINSTOR ignores %s since 1.31: set %s to %s instead", prefix+linstor.PropAutoQuorum, without,
+	return fmt.Sprintf("LINSTOR 1.31 and later ignore %s: set %s to %s instead", prefix+linstor.PropAutoQuorum, without,
 		value)
 }

@@ -34,22 +34,22 @@ func TestOf(t *testing.T) {
 		"a withdrawn release": {release: withdrawn,
 			want: []string{"spec.version: LINSTOR 1.2.3 is withdrawn: it loses letters; 1.2.4 does not"}},
 		"a class without quorum": {spec: class(property+"DrbdOptions/auto-quorum", "disabled"), want: []string{
-			"spec.volumes.storageClasses[replicated]: LINSTOR ignores " + property + "DrbdOptions/auto-quorum since 1.31: " +
+			"spec.volumes.storageClasses[replicated]: LINSTOR 1.31 and later ignore " + property + "DrbdOptions/auto-quorum: " +
 				"remove it, or set " + property + `DrbdOptions/Resource/quorum to "off" for volumes without quorum`}},
 		"a class that suspends": {spec: class(property+"DrbdOptions/auto-quorum", "suspend-io"), want: []string{
-			"spec.volumes.storageClasses[replicated]: LINSTOR ignores " + property + "DrbdOptions/auto-quorum since 1.31: " +
+			"spec.volumes.storageClasses[replicated]: LINSTOR 1.31 and later ignore " + property + "DrbdOptions/auto-quorum: " +
 				"set " + property + "DrbdOptions/Resource/on-no-quorum to suspend-io instead"}},
 		"another property of a class": {spec: class(property+"DrbdOptions/Resource/quorum", "off")},
 		"the cluster": {spec: controller("DrbdOptions/auto-quorum", "io-error"), want: []string{
-			"spec.controller.properties: LINSTOR ignores DrbdOptions/auto-quorum since 1.31: set " +
+			"spec.controller.properties: LINSTOR 1.31 and later ignore DrbdOptions/auto-quorum: set " +
 				"DrbdOptions/Resource/on-no-quorum to io-error instead"}},
 		"another property of the cluster": {spec: controller("DrbdOptions/Resource/on-no-quorum", "io-error")},
 		"too little memory": {spec: v1alpha1.StorageClusterSpec{Controller: v1alpha1.ControllerSpec{Resources: small},
 			Nodes: v1alpha1.NodesSpec{Satellite: v1alpha1.SatelliteSpec{Resources: small}}}, want: []string{
-			"spec.controller.resources.limits.memory is 256Mi: LINSTOR's controller may run out of memory below 1Gi; raise " +
-				"the limit, or remove it for the default of 11Gi",
-			"spec.nodes.satellite.resources.limits.memory is 256Mi: a satellite may run out of memory below 512Mi; raise " +
-				"the limit, or remove it for the default of 3Gi"}},
+			"spec.controller.resources.limits.memory is 256Mi: the LINSTOR controller may run out of memory with less than " +
+				"1Gi; raise the limit, or remove it to use the default of 11Gi",
+			"spec.nodes.satellite.resources.limits.memory is 256Mi: a satellite may run out of memory with less than 512Mi; " +
+				"raise the limit, or remove it to use the default of 3Gi"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := advice.Of(&tc.spec, tc.release); strings.Join(got, "\n") != strings.Join(tc.want, "\n") {

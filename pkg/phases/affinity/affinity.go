@@ -47,21 +47,21 @@ func Judge(s *cluster.Snapshot) cluster.Evidence {
 	case reason != "":
 		return cluster.Satisfied.Because(reason, why)
 	case live == nil:
-		return cluster.Missing.Because(ReasonStarting, "the affinity controller is not there yet")
+		return cluster.Missing.Because(ReasonStarting, "the affinity controller has not been created yet")
 	case !cluster.Ours(s.Cluster.Name, live):
-		return cluster.Failed.Because(ReasonForeign, fmt.Sprintf("somebody else made Deployment %s: delete it, or label "+
-			"it %s=%s to hand it over", live.Name, v1alpha1.LabelCluster, s.Cluster.Name))
+		return cluster.Failed.Because(ReasonForeign, fmt.Sprintf("Deployment %s was not created by the operator: delete "+
+			"it, or label it %s=%s to hand it over to the operator", live.Name, v1alpha1.LabelCluster, s.Cluster.Name))
 	case uncertified(&s.Facts) != "":
 		return cluster.Missing.Because(ReasonStarting, uncertified(&s.Facts))
 	case s.Linstor.Foreign != nil:
-		return cluster.Missing.Because(ReasonStopped, "the affinity controller is stopped while LINSTOR runs on another "+
-			"database: it would bind volumes to nodes that have no copy")
+		return cluster.Missing.Because(ReasonStopped, "the affinity controller is stopped while LINSTOR is using another "+
+			"database, because it could bind volumes to nodes without a replica")
 	case !step.Matches(live, wanted(s)):
-		return cluster.Missing.Because(ReasonStarting, "the affinity controller is being changed")
+		return cluster.Missing.Because(ReasonStarting, "the affinity controller is being updated")
 	case !step.RolledOut(live):
-		return cluster.Missing.Because(ReasonStarting, "the affinity controller does not run yet")
+		return cluster.Missing.Because(ReasonStarting, "the affinity controller is not running yet")
 	default:
-		return cluster.Satisfied.Because(conditions.ReasonAsExpected, "the affinity controller runs")
+		return cluster.Satisfied.Because(conditions.ReasonAsExpected, "the affinity controller is running")
 	}
 }
 
@@ -84,7 +84,7 @@ func unneeded(s *cluster.Snapshot) (reason, why string) {
 			return "", ""
 		}
 	}
-	return ReasonNotNeeded, "no StorageClass of the operator's binds volumes to nodes (remoteAccess: ReplicasOnly)"
+	return ReasonNotNeeded, "no managed StorageClass binds volumes to nodes (remoteAccess: ReplicasOnly)"
 }
 
 // Work makes or removes the Deployment. It is not made before there is a CSI driver to make volumes.

@@ -58,15 +58,15 @@ func TestAffinityController(t *testing.T) {
 		reason, says string
 		calls        []string
 	}{
-		"nothing is there": {state: cluster.Missing, reason: affinity.ReasonStarting, says: "not there",
+		"nothing is there": {state: cluster.Missing, reason: affinity.ReasonStarting, says: "not been created",
 			calls: []string{apply}},
-		"it runs": {live: there, state: cluster.Satisfied, reason: conditions.ReasonAsExpected, says: "runs"},
+		"it runs": {live: there, state: cluster.Satisfied, reason: conditions.ReasonAsExpected, says: "is running"},
 		"it began": {live: func(w *clustertest.World) { run(w, 0) }, state: cluster.Missing,
 			reason: affinity.ReasonStarting},
 		"it was changed": {live: func(w *clustertest.World) {
 			run(w, 1)
 			w.Kube.Deployments[built.Name].Spec.Template.Spec.Containers[0].Image = "example.com/other:v1"
-		}, state: cluster.Missing, reason: affinity.ReasonStarting, says: "being changed", calls: []string{apply}},
+		}, state: cluster.Missing, reason: affinity.ReasonStarting, says: "being updated", calls: []string{apply}},
 		"somebody else's": {live: foreign, state: cluster.Failed, reason: affinity.ReasonForeign,
 			says: "storage.linstor.dev/cluster=linstor"},
 		"no driver yet": {live: func(w *clustertest.World) { delete(w.Kube.Deployments, resources.DriverControllerName) },

@@ -59,7 +59,7 @@ type try struct {
 func notWanted(f *cluster.Facts) string {
 	switch v := &f.Target.Spec.Volumes; {
 	case v.Driver.Mode != volumespec.DriverManaged:
-		return "spec.volumes.driver.mode is None: the operator runs no CSI driver"
+		return "spec.volumes.driver.mode is None: the operator does not run a CSI driver"
 	case v.Canary == volumespec.CanaryNone:
 		return "spec.volumes.canary is None"
 	default:
@@ -132,9 +132,9 @@ func target(s *cluster.Snapshot, c *storagev1.StorageClass) string {
 // judge finds out how far the try is. A try of something else, such as an older version, is none.
 func (t *try) judge(s *cluster.Snapshot) {
 	if t.last == nil || t.last.Target != t.target || t.snapshotDue(s) {
-		t.step, t.message = volumespec.CanaryProvision, "it is about to be tried"
+		t.step, t.message = volumespec.CanaryProvision, "the test is about to start"
 		if t.there() {
-			t.message = "what an earlier try has left goes first: " + t.left(s)
+			t.message = "waiting for objects from an earlier test to be removed: " + t.left(s)
 		}
 		return
 	}
@@ -222,13 +222,13 @@ func hindrance(s *cluster.Snapshot) string {
 	case s.Frozen():
 		return "many nodes failed at once"
 	case !s.Linstor.Known():
-		return "LINSTOR does not answer"
+		return "LINSTOR does not respond"
 	case s.Connecting(): // whether there are nodes enough is not known
 		return "LINSTOR is connecting to its satellites"
 	case !driver.OK():
 		return "the CSI driver is not ready: " + driver.Message
 	case driverRolls(&s.Facts):
-		return "the CSI driver's pods are being exchanged"
+		return "the CSI driver's pods are being replaced"
 	case poolsFull(&s.Facts):
 		return poolsAreFull
 	default:

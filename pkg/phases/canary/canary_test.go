@@ -155,18 +155,19 @@ func TestSteps(t *testing.T) {
 		step    volumespec.CanaryStep
 		message string
 	}{
-		{"no volume", "", corev1.PodPending, nil, volumespec.CanaryProvision, "the claim has no volume yet"},
+		{"no volume", "", corev1.PodPending, nil, volumespec.CanaryProvision,
+			"the PersistentVolumeClaim has not been bound yet"},
 		{"no volume, and the provisioner says why", "", corev1.PodPending,
 			warn("ProvisioningFailed", "Not enough available nodes"), volumespec.CanaryProvision,
 			"ProvisioningFailed: Not enough available nodes"},
 		{"no volume, and the class cannot be satisfied any more", "", corev1.PodPending, func(b bench, _ *corev1.Pod) {
 			b.Node("n01").Status, b.Node("n02").Status = "OFFLINE", "OFFLINE"
-		}, volumespec.CanaryProvision, "2 replicas need as many nodes, and 1 node can take one"},
+		}, volumespec.CanaryProvision, "2 replicas require as many nodes, but 1 node can hold a replica"},
 		{"the pod has no node", "pvc-1", corev1.PodPending, func(_ bench, p *corev1.Pod) {
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
 				Message: "0/3 nodes are available"}}
-		}, volumespec.CanaryAttach, "the pod has no node: 0/3 nodes are available"},
-		{"not attached", "pvc-1", corev1.PodPending, nil, volumespec.CanaryAttach, "the volume is not attached yet"},
+		}, volumespec.CanaryAttach, "the pod cannot be scheduled: 0/3 nodes are available"},
+		{"not attached", "pvc-1", corev1.PodPending, nil, volumespec.CanaryAttach, "the volume has not been attached yet"},
 		{"cannot be attached", "pvc-1", corev1.PodPending, warn("FailedAttachVolume", "node n1 is not online"),
 			volumespec.CanaryAttach, "FailedAttachVolume: node n1 is not online"},
 		{"cannot be mounted", "pvc-1", corev1.PodPending, warn("FailedMount", "no such device"),
@@ -177,7 +178,7 @@ func TestSteps(t *testing.T) {
 		{"it writes", "pvc-1", corev1.PodRunning, func(_ bench, p *corev1.Pod) {
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
 				Running: &corev1.ContainerStateRunning{}}}}
-		}, volumespec.CanaryWriteAndRead, "writes to the volume"},
+		}, volumespec.CanaryWriteAndRead, "is writing data and reading it back"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b, p := begun(t, false, tc.volume, tc.phase)
@@ -217,8 +218,8 @@ func TestFailure(t *testing.T) {
 	}{
 		{"the pod fails", false, crash, cluster.Failed, volumespec.CanaryWriteAndRead, "not what was written"},
 		{"the pod fails later", true, crash, cluster.Enough, volumespec.CanaryWriteAndRead, "not what was written"},
-		{"it takes too long", false, late, cluster.Failed, volumespec.CanaryAttach, "not attached yet"},
-		{"it takes too long later", true, late, cluster.Enough, volumespec.CanaryAttach, "not attached yet"},
+		{"it takes too long", false, late, cluster.Failed, volumespec.CanaryAttach, "not been attached yet"},
+		{"it takes too long later", true, late, cluster.Enough, volumespec.CanaryAttach, "not been attached yet"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b, p := begun(t, tc.ready, "pvc-1", corev1.PodPending)
@@ -282,7 +283,7 @@ func TestWhenNoTryBegins(t *testing.T) {
 		message string
 	}{
 		{"suspended", func(b bench) { b.Cluster.Spec.Suspend = true }, "spec.suspend is set"},
-		{"LINSTOR is silent", func(b bench) { b.Silent(errors.New("refused")) }, "LINSTOR does not answer"},
+		{"LINSTOR is silent", func(b bench) { b.Silent(errors.New("refused")) }, "LINSTOR does not respond"},
 		{"LINSTOR connects", func(b bench) {
 			b.Node("n01").Status = linstor.StatusOffline
 			b.Condition(conditions.Available, metav1.ConditionTrue, 2*time.Second)
@@ -297,7 +298,7 @@ func TestWhenNoTryBegins(t *testing.T) {
 		}, "many nodes failed at once"},
 		{"the driver's pods are exchanged", func(b bench) {
 			b.Kube.Deployments["linstor-csi-controller"].Status.UpdatedReplicas = 0
-		}, "pods are being exchanged"},
+		}, "pods are being replaced"},
 		{"no kubelet has the driver", func(b bench) { clear(b.Kube.Driver.Nodes) }, "the CSI driver is not ready"},
 		{"a full pool", func(b bench) {
 			meta.SetStatusCondition(&b.Cluster.Status.Conditions, metav1.Condition{Type: conditions.PoolsNearlyFull,

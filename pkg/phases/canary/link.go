@@ -65,7 +65,7 @@ func judge(s *cluster.Snapshot) cluster.Evidence {
 	switch hinders := putOff(s); {
 	case len(all) == 0:
 		return cluster.Satisfied.Because(ReasonNoClass,
-			"spec.volumes.storageClasses has no StorageClass from which a volume can be made and removed")
+			"no StorageClass in spec.volumes.storageClasses allows a test volume to be provisioned and deleted")
 	case len(failed) > 0:
 		e.State, e.Reason, e.Message = cluster.Enough, ReasonFailed, failed[0].String()
 		if !s.WasReady() {
@@ -74,16 +74,16 @@ func judge(s *cluster.Snapshot) cluster.Evidence {
 	case len(unfinished) > 0:
 		e.Reason, e.Message = ReasonRunning, unfinished[0].String()
 		if hinders != "" && len(by[""]) > 0 {
-			e.Reason, e.Message = ReasonPutOff, "volumes are tried later: "+hinders
+			e.Reason, e.Message = ReasonPutOff, "the volume test is postponed: "+hinders
 		}
 		// A full pool is a cluster that somebody has to look after, and no reason not to call it Ready.
 		if !s.WasReady() && hinders != poolsAreFull {
 			e.State = cluster.Missing
 		}
 	case len(skipped) > 0:
-		e.Reason, e.Message = ReasonSkipped, "a human went on although no volume could be used: "+skipped[0].String()
+		e.Reason, e.Message = ReasonSkipped, "the test failed, and an administrator chose to skip it: "+skipped[0].String()
 	default:
-		e.Message = fmt.Sprintf("a pod wrote to a volume and read it back, of %s: %s",
+		e.Message = fmt.Sprintf("a pod wrote data to a test volume and read it back for %s: %s",
 			text.Amount(len(passed), "StorageClass", "StorageClasses"), text.QuoteList(names(passed)))
 	}
 	return e
@@ -96,7 +96,7 @@ func heldMessage(failed []*try) string {
 		message += fmt.Sprintf(" (and %d more)", n)
 	}
 	if first.claim != nil || first.pod != nil {
-		message += fmt.Sprintf(". Its claim and pod are left for a look: kubectl -n %s describe pvc,pod %s",
+		message += fmt.Sprintf(". Its PVC and pod are kept for inspection: kubectl -n %s describe pvc,pod %s",
 			v1alpha1.WorkloadNamespace, objects.Name(first.class.Name))
 	}
 	return message

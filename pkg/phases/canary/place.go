@@ -37,19 +37,20 @@ func (t *try) place(s *cluster.Snapshot) (volumespec.CanaryStep, string) {
 		}
 		return "", ""
 	case t.claim == nil || t.claim.Status.Phase != corev1.ClaimBound:
-		return volumespec.CanaryProvision, t.lacks() + because(t.pod, warnings, "the claim has no volume yet")
+		return volumespec.CanaryProvision, t.lacks() + because(t.pod, warnings,
+			"the PersistentVolumeClaim has not been bound yet")
 	case exited(t.pod):
-		return volumespec.CanaryWriteAndRead, because(t.pod, nil, "the pod has failed")
+		return volumespec.CanaryWriteAndRead, because(t.pod, nil, "the pod failed")
 	case started(t.pod):
-		return volumespec.CanaryWriteAndRead, because(t.pod, nil, "the pod writes to the volume and reads it back")
+		return volumespec.CanaryWriteAndRead, because(t.pod, nil, "the pod is writing data and reading it back")
 	}
 	has := func(reason string) bool {
 		return slices.ContainsFunc(warnings, func(w cluster.Warning) bool { return w.Reason == reason })
 	}
 	if poddiagnosis.Of(t.pod) != nil || has(failedMount) && !has(failedAttach) {
-		return volumespec.CanaryMount, because(t.pod, warnings, "the volume is not mounted yet")
+		return volumespec.CanaryMount, because(t.pod, warnings, "the volume has not been mounted yet")
 	}
-	return volumespec.CanaryAttach, because(t.pod, warnings, "the volume is not attached yet")
+	return volumespec.CanaryAttach, because(t.pod, warnings, "the volume has not been attached yet")
 }
 
 // lacks says what has hindered the StorageClass since the try began, as the beginning of a message; "" if nothing is
@@ -78,7 +79,7 @@ func because(p *corev1.Pod, warnings []cluster.Warning, otherwise string) string
 		return text.Sentence(trouble.String())
 	}
 	if c := cluster.PodCondition(p, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
-		return text.OneLine("the pod has no node: " + c.Message)
+		return text.OneLine("the pod cannot be scheduled: " + c.Message)
 	}
 	return otherwise
 }
@@ -95,7 +96,7 @@ func (t *try) left(s *cluster.Snapshot) string {
 	case s.Kube.Canary.Volumes[name] != "":
 		return "PersistentVolume " + s.Kube.Canary.Volumes[name]
 	case t.volume != "" && (!s.Linstor.Known() || !s.Linstor.View.Gone(t.volume)):
-		return "LINSTOR's volume " + t.volume
+		return "LINSTOR volume " + t.volume
 	default:
 		return ""
 	}

@@ -103,14 +103,14 @@ func (t *try) snapshotLate(s *cluster.Snapshot) bool {
 func snapshotLacks(v *snapshotv1.VolumeSnapshot) string {
 	switch {
 	case v == nil:
-		return "there is no VolumeSnapshot yet"
+		return "the VolumeSnapshot has not been created yet"
 	case v.Status != nil && v.Status.Error != nil && v.Status.Error.Message != nil:
 		return text.OneLine(*v.Status.Error.Message)
 	case v.Status == nil || v.Status.BoundVolumeSnapshotContentName == nil:
-		return "no VolumeSnapshotContent was made for it: does the snapshot controller of " +
-			"github.com/kubernetes-csi/external-snapshotter run?"
+		return "no VolumeSnapshotContent has been created for the VolumeSnapshot: check that the snapshot controller from " +
+			"github.com/kubernetes-csi/external-snapshotter is running"
 	default:
-		return "csi-snapshotter has not taken it yet"
+		return "csi-snapshotter has not taken the snapshot yet"
 	}
 }
 
@@ -126,7 +126,7 @@ func SnapshotTrouble(st *v1alpha1.StorageClusterStatus) string {
 	}
 	for i := range st.Canary.Classes {
 		if why := SnapshotFailure(&st.Canary.Classes[i]); why != "" {
-			return why + "; when that is mended, have it tried again with the annotation " + v1alpha1.AnnotationCanary
+			return why + "; after fixing the cause, set the " + v1alpha1.AnnotationCanary + " annotation to repeat the test"
 		}
 	}
 	return ""
@@ -138,5 +138,5 @@ func SnapshotFailure(c *volumespec.CanaryClass) string {
 	if c.Snapshot == nil || c.Snapshot.Result != volumespec.CanaryFailed {
 		return ""
 	}
-	return "no snapshot could be taken of a volume of StorageClass " + c.Name + ": " + c.Snapshot.Message
+	return "the test snapshot of StorageClass " + c.Name + " failed: " + c.Snapshot.Message
 }

@@ -95,14 +95,14 @@ func TestASnapshotThatFails(t *testing.T) {
 		change func(*snapshotv1.VolumeSnapshot)
 		words  string
 	}{
-		{"there is none", nil, "there is no VolumeSnapshot yet"},
-		{"nobody has taken it up", func(*snapshotv1.VolumeSnapshot) {}, "does the snapshot controller"},
+		{"there is none", nil, "the VolumeSnapshot has not been created yet"},
+		{"nobody has taken it up", func(*snapshotv1.VolumeSnapshot) {}, "check that the snapshot controller"},
 		{"the driver says why", func(v *snapshotv1.VolumeSnapshot) {
 			v.Status = &snapshotv1.VolumeSnapshotStatus{Error: &snapshotv1.VolumeSnapshotError{Message: ptr.To("no space")}}
 		}, "no space"},
 		{"the driver is silent", func(v *snapshotv1.VolumeSnapshot) {
 			v.Status = &snapshotv1.VolumeSnapshotStatus{BoundVolumeSnapshotContentName: ptr.To("c")}
-		}, "csi-snapshotter has not taken it yet"},
+		}, "csi-snapshotter has not taken the snapshot yet"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := written(t)

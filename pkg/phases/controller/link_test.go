@@ -77,9 +77,9 @@ func TestControllerEvidence(t *testing.T) {
 func TestPropertiesThatCannotBeSet(t *testing.T) {
 	w := clustertest.NewWorld(t, 1)
 	delete(w.Linstor.View.Properties, "DrbdOptions/AutoEvictAllowEviction")
-	w.Tasks[controller.PropertiesKey] = work.State{Err: errors.New("set the controller's properties: connection refused")}
+	w.Tasks[controller.PropertiesKey] = work.State{Err: errors.New("set the controller properties: connection refused")}
 	if e := controller.Link().Judge(w.Snapshot()); e.State != cluster.Missing ||
-		!strings.HasSuffix(e.Message, ": set the controller's properties: connection refused") {
+		!strings.HasSuffix(e.Message, ": set the controller properties: connection refused") {
 		t.Errorf("evidence %+v", e)
 	}
 }

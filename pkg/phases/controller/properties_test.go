@@ -24,7 +24,8 @@ func TestUnkeptProperty(t *testing.T) {
 	have[linstor.PropUnkept] = `{"version":"` + w.Linstor.View.Version +
 		`","properties":{"DrbdOptions/auto-quorum":"suspend-io"}}`
 	e := controller.Link().Judge(w.Snapshot())
-	for _, part := range []string{"accepts DrbdOptions/auto-quorum and does not keep it", "DrbdOptions/Resource/quorum"} {
+	for _, part := range []string{"accepts DrbdOptions/auto-quorum but does not store it",
+		"DrbdOptions/Resource/quorum"} {
 		if e.State != cluster.Satisfied || !strings.Contains(e.Message, part) {
 			t.Errorf("evidence %+v, want %q", e, part)
 		}

@@ -48,7 +48,7 @@ func (h Handler) Run(ctx context.Context, in *step.Input) step.Outcome {
 		case err != nil:
 			return step.Fail(err)
 		case !stored:
-			return step.Wait(string(v1alpha1.HoldVolumesUnknown), "keeping the answer "+in.Answer.Option, s.Timing.PollWorking)
+			return step.Wait(string(v1alpha1.HoldVolumesUnknown), "recording option "+in.Answer.Option, s.Timing.PollWorking)
 		}
 		in.AnswerKept = true
 	}
@@ -69,7 +69,8 @@ func (h Handler) Run(ctx context.Context, in *step.Input) step.Outcome {
 	}
 	// What was begun before must not make a pool or change a node behind the deletion's back.
 	if n := in.Tasks.Quiesce(deregisterKey("")); n > 0 {
-		return step.Wait("EndingWrites", fmt.Sprintf("%d writes to LINSTOR are still going on", n), s.Timing.PollWorking)
+		return step.Wait("EndingWrites", text.Amount(n, "write to LINSTOR is", "writes to LINSTOR are")+" still in progress",
+			s.Timing.PollWorking)
 	}
 	if runs {
 		if o, ends := lookAgain(ctx, in); ends {
@@ -94,7 +95,7 @@ func revoke(ctx context.Context, in *step.Input, claim resources.ClaimData) (o s
 		return step.Fail(err), true
 	}
 	return step.Wait(conditions.ReasonVolumesExist,
-		"LINSTOR answers and has volumes: the answer continue no longer counts", s.Timing.PollWorking), true
+		"LINSTOR is responding and has volumes: the continue option no longer applies", s.Timing.PollWorking), true
 }
 
 // emptyLinstor removes from LINSTOR, under the policy Delete, the pools and nodes that the operator made; ends is true
@@ -145,24 +146,24 @@ func (h Handler) volumes(ctx context.Context, in *step.Input, claim resources.Cl
 	case v != nil && v.Volumes == 0, v == nil && claim.RemoveUnverified:
 		return step.Outcome{}, false
 	case v != nil:
-		message := fmt.Sprintf("%s (%s): delete them first; until then nothing is removed",
+		message := fmt.Sprintf("%s (%s): delete them first; nothing is removed until then",
 			text.Amount(v.Volumes, "volume exists", "volumes exist"), text.QuoteList(v.VolumeNames))
 		if n := s.Kube.Driver.Snapshots; n.Count > 0 { // LINSTOR keeps the volume of a snapshot, whose claim may be gone
-			message += fmt.Sprintf("; %s left (%s)", text.Amount(n.Count, "VolumeSnapshotContent is",
-				"VolumeSnapshotContents are"), text.Listed(n.Names, n.Count))
+			message += fmt.Sprintf("; %s (%s)", text.Amount(n.Count, "VolumeSnapshotContent remains",
+				"VolumeSnapshotContents remain"), text.Listed(n.Names, n.Count))
 		}
 		return step.Wait(conditions.ReasonVolumesExist, message+h.keepRunning(ctx, in), s.Timing.PollWorking), true
 	default:
-		message := "it is not known whether volumes exist"
+		message := "it is unknown whether volumes exist"
 		if s.Linstor.Foreign == nil {
-			message += ", because LINSTOR does not answer"
+			message += ", because LINSTOR does not respond"
 		}
 		message += ": " + text.OneLine(judge.WhyUnknown(&s.Facts)) + etcdTrouble(s) + h.keepRunning(ctx, in)
 		if s.Cluster.Status.Hold == nil && s.PhaseAge() < s.Timing.Escalate {
 			return step.Wait(string(v1alpha1.HoldVolumesUnknown), message, s.Timing.PollWorking), true
 		}
 		return step.HoldHere(message, cluster.HoldRequest{Reason: v1alpha1.HoldVolumesUnknown,
-			Message: message + ". Repair the controller, or answer continue to remove the workloads all the same"}), true
+			Message: message + ". Repair the controller, or resume with continue to remove the workloads anyway"}), true
 	}
 }
 
@@ -174,7 +175,7 @@ func etcdTrouble(s *cluster.Snapshot) string {
 	}
 	message := "; " + strings.TrimSuffix(text.OneLine(s.Etcd.Message()), ".")
 	if s.Etcd.Decision.Hold != nil {
-		message += " (to be asked what to do about it, make the StorageCluster again: docs/deleted-by-accident.md)"
+		message += " (to choose how to resolve this, recreate the StorageCluster; see docs/deleted-by-accident.md)"
 	}
 	return message
 }
@@ -192,12 +193,12 @@ func (h Handler) driven(ctx context.Context, in *step.Input, claim resources.Cla
 	case err != nil:
 		return step.Fail(err), true
 	case tried != "":
-		message := tried + " of a volume that was tried is being removed" + h.keepRunning(ctx, in)
+		message := tried + " of a test volume is being removed" + h.keepRunning(ctx, in)
 		return step.Wait(conditions.ReasonVolumesExist, message, in.Snapshot.Timing.PollWorking), true
 	case needs == "":
 		return step.Outcome{}, false
 	}
-	message := needs + ": delete them first; until then nothing is removed" + h.keepRunning(ctx, in)
+	message := needs + ": delete them first; nothing is removed until then" + h.keepRunning(ctx, in)
 	return step.Wait(conditions.ReasonVolumesExist, message, in.Snapshot.Timing.PollWorking), true
 }
 
@@ -210,10 +211,10 @@ func lookAgain(ctx context.Context, in *step.Input) (o step.Outcome, ends bool) 
 	}
 	v, err := in.LookNow(ctx)
 	if err != nil {
-		return step.Fail(fmt.Errorf("look for volumes before anything is removed: %w", err)), true
+		return step.Fail(fmt.Errorf("check for volumes before anything is removed: %w", err)), true
 	}
 	if v.Volumes > 0 {
-		return step.Wait(conditions.ReasonVolumesExist, fmt.Sprintf("%s made just now (%s): nothing is removed",
+		return step.Wait(conditions.ReasonVolumesExist, fmt.Sprintf("%s just created (%s): nothing is removed",
 			text.Amount(v.Volumes, "volume was", "volumes were"), text.QuoteList(v.VolumeNames)), s.Timing.PollWorking), true
 	}
 	return step.Outcome{}, false
@@ -226,7 +227,7 @@ func lookAgain(ctx context.Context, in *step.Input) (o step.Outcome, ends bool) 
 func (h Handler) keepRunning(ctx context.Context, in *step.Input) string {
 	s := in.Snapshot
 	if s.Target == nil && len(s.Kube.Deployments) == 0 && len(s.Kube.DaemonSets) == 0 {
-		return fmt.Sprintf("; nothing of LINSTOR is left in the namespace %s, nor the spec that it was made from: see "+
+		return fmt.Sprintf("; namespace %s contains neither the LINSTOR workloads nor the accepted spec: see "+
 			"docs/deleted-by-accident.md", v1alpha1.WorkloadNamespace)
 	}
 	if s.Target == nil {
@@ -243,7 +244,7 @@ func (h Handler) keepRunning(ctx context.Context, in *step.Input) string {
 	certificates.Work(ctx, in) // a deletion may wait for longer than a certificate lives
 	managedetcd.Work(ctx, in)
 	if err := errors.Join(errs...); err != nil {
-		return "; meanwhile: " + text.OneLine(step.Explain(err))
+		return "; errors in the meantime: " + text.OneLine(step.Explain(err))
 	}
 	return ""
 }
@@ -283,7 +284,7 @@ func deregister(ctx context.Context, in *step.Input, name string, pools []string
 	case err != nil:
 		return err
 	case len(held) > 0:
-		return fmt.Errorf("node %s has got a copy of volume %s since: it stays registered", name, held[0].Name)
+		return fmt.Errorf("node %s now has a replica of volume %s: the node stays registered", name, held[0].Name)
 	}
 	if err := in.Stands(ctx); err != nil {
 		return err

@@ -187,14 +187,15 @@ func TestADeletionInAnEmptyNamespace(t *testing.T) {
 		v1alpha1.WorkloadNamespace)
 	delete(w.Kube.DaemonSets, resources.SatelliteName)
 	o := phases.Decide(t.Context(), in)
-	if !strings.Contains(o.Message, "meanwhile: namespace linstor-storage is missing") {
+	if !strings.Contains(o.Message, "errors in the meantime: namespace linstor-storage or the operator's permissions in "+
+		"it are missing") {
 		t.Errorf("the namespace is gone: %s %s", o.Reason, o.Message)
 	}
 	w.Kube = cluster.Kube{Optional: w.Kube.Optional}
 	in, _ = w.Input()
 	in.Snapshot.Target = nil
 	o = phases.Decide(t.Context(), in)
-	if !strings.Contains(o.Message, "nothing of LINSTOR is left in the namespace linstor-storage") ||
+	if !strings.Contains(o.Message, "namespace linstor-storage contains neither the LINSTOR workloads") ||
 		!strings.Contains(o.Message, "docs/deleted-by-accident.md") {
 		t.Errorf("nothing is left: %s %s", o.Reason, o.Message)
 	}
@@ -287,7 +288,7 @@ func TestARefusedWriteHidesNoVolumes(t *testing.T) {
 		"volumes": {func(w *clustertest.World) { w.Linstor.View.Volumes, w.Linstor.View.VolumeNames = 1, []string{"pvc-1"} },
 			step.KindWait, "(pvc-1)"},
 		"unknown": {func(w *clustertest.World) { w.Silent(errors.New("x")) }, step.KindHold,
-			"it is not known whether volumes exist"},
+			"it is unknown whether volumes exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := clustertest.DeletedWorld(t, 2)

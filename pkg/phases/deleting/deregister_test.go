@@ -99,7 +99,7 @@ func TestDeregisterTakesEachNodeOut(t *testing.T) {
 		{name: "evicted, with a copy", spoil: func(w *clustertest.World, r *clustertest.Record) {
 			w.Node("n01").Flags = []string{linstor.FlagDelete, linstor.FlagEvicted}
 			r.Now.Resources = []linstor.Resource{{Name: "pvc-new", Node: "n01"}}
-		}, fails: "copy of volume pvc-new"},
+		}, fails: "replica of volume pvc-new"},
 		{name: "another machine answers",
 			spoil: func(w *clustertest.World, _ *clustertest.Record) { w.Node("n01").Properties[linstor.PropUname] = "n09" },
 			calls: []string{"delete interface n01/default", "lose node n01"}},

@@ -36,7 +36,7 @@ func TestMembersStopAfterLinstor(t *testing.T) {
 		return phases.Decide(t.Context(), in), r.Calls
 	}
 	o, calls := decide()
-	if o.Kind != step.KindWait || !strings.Contains(o.Message, "controller is still stopping") || len(calls) > 0 {
+	if o.Kind != step.KindWait || !strings.Contains(o.Message, "controller is still terminating") || len(calls) > 0 {
 		t.Errorf("%s (%s), %v", o.Kind, o.Message, calls)
 	}
 	pod := w.Kube.ControllerPods[0]
@@ -63,7 +63,7 @@ func TestADeletionTellsOfEtcd(t *testing.T) {
 		Advice: advice.Advice{Message: "etcd has no quorum."}}
 	in, _ := w.Input()
 	o := phases.Decide(t.Context(), in)
-	const want = "; etcd has no quorum (to be asked what to do about it, make the StorageCluster again"
+	const want = "; etcd has no quorum (to choose how to resolve this, recreate the StorageCluster"
 	if o.Kind != step.KindHold || !strings.Contains(o.Hold.Message, want) {
 		t.Errorf("%s %s (%s)", o.Kind, o.Reason, o.Message)
 	}

@@ -28,7 +28,7 @@ func takeDown(ctx context.Context, in *step.Input) step.Outcome {
 	s := in.Snapshot
 	watched, known := monitoring.Left(&s.Facts)
 	if !known {
-		return removing(s, "it is not known what Prometheus Operator was given")
+		return removing(s, "the objects for Prometheus Operator could not be listed")
 	}
 	for _, own := range []struct {
 		left    bool
@@ -36,7 +36,8 @@ func takeDown(ctx context.Context, in *step.Input) step.Outcome {
 		message string
 	}{
 		{drainguard.Left(&s.Facts), drainguard.Remove, "the drain guards are being removed"},
-		{databasebackup.Left(&s.Facts), databasebackup.Remove, "the pods that take and compare backups are being removed"},
+		{databasebackup.Left(&s.Facts), databasebackup.Remove,
+			"the pods for backups, comparisons and restores are being removed"},
 	} {
 		if !own.left {
 			continue
@@ -56,13 +57,13 @@ func takeDown(ctx context.Context, in *step.Input) step.Outcome {
 	// The Deployment is gone before its pod is. Without members of etcd it could end in the middle of a write.
 	members := managedetcd.Left(&s.Facts)
 	if len(members) > 0 && controllersLeft(s) > 0 {
-		return removing(s, "LINSTOR's controller is still stopping, and the members of etcd stop after it")
+		return removing(s, "the LINSTOR controller is still terminating; the etcd members are removed afterward")
 	}
 	if o, ends := remove(ctx, in, members, configuration(s)); ends {
 		return o
 	}
 	if n := podsLeft(s); n > 0 {
-		return removing(s, text.Amount(n, "pod is", "pods are")+" still stopping")
+		return removing(s, text.Amount(n, "pod is", "pods are")+" still terminating")
 	}
 	if err := removeLabels(ctx, in); err != nil {
 		return step.Fail(err)
@@ -103,7 +104,7 @@ func removeLabels(ctx context.Context, in *step.Input) error {
 		}
 		none := map[string]*string{v1alpha1.LabelMember: nil, v1alpha1.LabelOS: nil, v1alpha1.LabelPlatform: nil}
 		if err := in.Writer.LabelNode(ctx, n, none); err != nil {
-			errs = append(errs, fmt.Errorf("remove the labels of node %s: %w", n.Name, err))
+			errs = append(errs, fmt.Errorf("remove the labels from node %s: %w", n.Name, err))
 		}
 	}
 	return errors.Join(errs...)
@@ -156,7 +157,7 @@ func nothingLeft(ctx context.Context, in *step.Input) step.Outcome {
 	}
 	for i := range objects {
 		if o := &objects[i]; !stays(s, o.Kind, o) || unreleased(s, o) {
-			return removing(s, fmt.Sprintf("%s %s is still there, or has just been changed", o.Kind, o.Name))
+			return removing(s, fmt.Sprintf("%s %s still exists, or has just changed", o.Kind, o.Name))
 		}
 	}
 	return step.Done()

@@ -36,7 +36,7 @@ func (c *Choice) LookFirst() string {
 	if len(c.Doubts) == 0 {
 		return ""
 	}
-	return "; look first: " + strings.Join(c.Doubts, "; ")
+	return "; check first: " + strings.Join(c.Doubts, "; ")
 }
 
 // Asks reports whether nothing may be written to the disks without a human's word.
@@ -85,16 +85,16 @@ func doubts(s *cluster.Snapshot, p *cluster.MemberPool, m *cluster.Member, empty
 		all = append(all, text.QuoteList(away)+" "+wasEmpty)
 	}
 	if volumes := anywhere(&s.Facts, m); len(volumes) > 0 {
-		all = append(all, "one of them may be that of "+text.QuoteList(volumes)+": have match leave that disk out")
+		all = append(all, "one of the disks may belong to "+text.QuoteList(volumes)+": exclude that disk in devices.match")
 	}
 	if made := removedFrom(m, p); made != "" {
-		all = append(all, fmt.Sprintf("a pool was made from %s before and was removed: %s may be on other disks by now",
-			made, Group(p)))
+		all = append(all, fmt.Sprintf("a pool was created from %s earlier and has since been removed: %s may now be on "+
+			"other disks", made, Group(p)))
 	}
 	if names, _ := groupsLike(m, p); slices.Contains(names, unknownGroup) {
 		kind, name := groupOf(p)
-		all = append(all, fmt.Sprintf("not every %s of the node could be found out when the satellite started: "+
-			"%s may be there already", kind, name))
+		all = append(all, fmt.Sprintf("some %ss on the node could not be identified when the satellite started: "+
+			"%s may already exist", kind, name))
 	}
 	return all
 }
@@ -117,18 +117,18 @@ func groupThere(m *cluster.Member, p *cluster.MemberPool, empty []linstor.Device
 		case carries:
 			on = append(on, Name(&d.Device))
 		case d.Signature != "" && Intended(intent, &d.Device):
-			return fmt.Sprintf("%s, which it was made from, is there and carries %s: %s may only be inactive",
+			return fmt.Sprintf("%s, from which it was created, is present and contains %s: %s may merely be inactive",
 				Name(&d.Device), content(&d), Group(p))
 		case unknown && d.Signature == signature && Matches(p.Entry.Devices, &d.Device):
-			return fmt.Sprintf("%s carries %s, and it could not be found out whether that is %s",
+			return fmt.Sprintf("%s contains %s, and it is unknown whether it belongs to %s",
 				Name(&d.Device), d.Signature, Group(p))
 		}
 	}
 	switch {
 	case len(on) > 0:
-		return fmt.Sprintf("%s is there already, on %s", Group(p), text.QuoteList(on))
+		return fmt.Sprintf("%s already exists on %s", Group(p), text.QuoteList(on))
 	case slices.Contains(names, name) && !wiped:
-		return Group(p) + " is there already, on disks or partitions that do not match"
+		return Group(p) + " already exists on disks or partitions that do not match"
 	default:
 		return ""
 	}
@@ -193,17 +193,18 @@ type emptiness struct {
 // of a disk, a disk full of data is listed as empty. There only the inventory counts, and that is as old as the
 // satellite's pod.
 func seenEmpty(ds *cluster.Disks, d *linstor.Device) emptiness {
-	const again = ": restart the satellite's pod on its node, which looks again"
+	const again = ": restart the satellite pod on the node to scan the disk again"
 	var seen *cluster.Disk
 	if i := slices.IndexFunc(ds.List, func(k cluster.Disk) bool { return same(ds, &k, d) }); i >= 0 {
 		seen = &ds.List[i]
 	}
 	switch {
 	case !ds.Known:
-		return emptiness{unseen: "was not looked at yet: the satellite's inventory is missing, or an older version's"}
+		return emptiness{unseen: "has not been inspected yet: " +
+			"the satellite's disk inventory is missing or was written by an older version"}
 	case seen == nil && !ds.Udev:
-		return emptiness{unseen: "was not there when the satellite started, " +
-			"and udev does not know all disks of the node" + again}
+		return emptiness{unseen: "was not present when the satellite started, " +
+			"and udev does not list all disks on the node" + again}
 	case seen == nil || seen.Udev && seen.Seen && seen.Held == "":
 		return emptiness{} // LINSTOR's list is right, and younger than the inventory
 	case !seen.Seen:
@@ -214,7 +215,7 @@ func seenEmpty(ds *cluster.Disks, d *linstor.Device) emptiness {
 		return emptiness{carries: content(seen)}
 	default:
 		return emptiness{doubt: "was empty when the satellite started, but udev has no record of it, " +
-			"so that LINSTOR would not see data that came since"}
+			"so LINSTOR would not detect data written since then"}
 	}
 }
 

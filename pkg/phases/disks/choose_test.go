@@ -78,7 +78,7 @@ func TestEmptyIsWhatWasSeen(t *testing.T) {
 				bySize(w)
 			},
 			use:    []linstor.Device{s1, s2},
-			doubts: "/dev/sdb (serial S1) came after the satellite had started, so that the disk itself was not looked at"},
+			doubts: "/dev/sdb (serial S1) was added after the satellite started, so its contents have not been inspected"},
 		{name: "attached since, and named by another entry", empty: []linstor.Device{s1},
 			spoil: func(w *clustertest.World) {
 				w.Inventory("n01")
@@ -95,19 +95,19 @@ func TestEmptyIsWhatWasSeen(t *testing.T) {
 			spoil: func(w *clustertest.World) {
 				w.InventoryOf("n01", someUnknownToUdev, clustertest.InventoryLine("sdb", "S1", "xfs", ""))
 			},
-			occupied: "/dev/sdb (serial S1) carries xfs"},
+			occupied: "/dev/sdb (serial S1) contains xfs"},
 		{name: "several signatures, of which udev records none", empty: []linstor.Device{s1},
 			spoil: func(w *clustertest.World) {
 				w.InventoryOf("n01", someUnknownToUdev, clustertest.InventoryLine("sdb", "S1", "several signatures", `IN=" ?"`))
 			},
-			occupied: "/dev/sdb (serial S1) carries several signatures"},
+			occupied: "/dev/sdb (serial S1) contains several signatures"},
 		{name: "without record, beside one that is empty", empty: []linstor.Device{s1, s2},
 			spoil: func(w *clustertest.World) {
 				w.InventoryOf("n01", someUnknownToUdev, clustertest.InventoryLine("sdb", "S1", "xfs", ""),
 					clustertest.Lsblk("sdc", "S2", ""))
 			},
 			use:      []linstor.Device{s2},
-			occupied: "/dev/sdb (serial S1) carries xfs"},
+			occupied: "/dev/sdb (serial S1) contains xfs"},
 		{name: "without record, and empty when the satellite started", empty: []linstor.Device{s1},
 			spoil: func(w *clustertest.World) {
 				w.InventoryOf("n01", someUnknownToUdev, clustertest.InventoryLine("sdb", "S1", "", ""))
@@ -116,7 +116,7 @@ func TestEmptyIsWhatWasSeen(t *testing.T) {
 			doubts: "/dev/sdb (serial S1) was empty when the satellite started, but udev has no"},
 		{name: "attached since, where udev does not know all disks", empty: []linstor.Device{s1},
 			spoil:  func(w *clustertest.World) { w.InventoryOf("n01", someUnknownToUdev) },
-			unseen: "/dev/sdb (serial S1) was not there when the satellite started, and udev does"},
+			unseen: "/dev/sdb (serial S1) was not present when the satellite started, and udev does"},
 		{name: "not readable", empty: []linstor.Device{s1},
 			spoil: func(w *clustertest.World) {
 				w.Inventory("n01", strings.Replace(clustertest.Lsblk("sdb", "S1", ""), `SEEN="1"`, "", 1))
@@ -129,17 +129,17 @@ func TestEmptyIsWhatWasSeen(t *testing.T) {
 			spoil: func(w *clustertest.World) {
 				w.Kube.Pods[v1alpha1.ComponentSatellite]["n01"].Status.InitContainerStatuses = nil
 			},
-			unseen: "/dev/sdb (serial S1) was not looked at yet: the satellite's inventory is"},
+			unseen: "/dev/sdb (serial S1) has not been inspected yet: the satellite's disk inventory is"},
 		{name: "an older version's inventory", empty: []linstor.Device{s1},
 			spoil:  func(w *clustertest.World) { w.InventoryOf("n01", clustertest.Lsblk("sdb", "S1", "")) },
-			unseen: "/dev/sdb (serial S1) was not looked at yet: the satellite's inventory is"},
+			unseen: "/dev/sdb (serial S1) has not been inspected yet: the satellite's disk inventory is"},
 		{name: "begun, but it is not empty after all", empty: []linstor.Device{s1},
 			spoil: func(w *clustertest.World) {
 				w.Node("n01").Properties[remembered.PoolIntent+"hot"] = "serial:S1"
 				w.InventoryOf("n01", someUnknownToUdev, clustertest.InventoryLine("sdb", "S1", "xfs", ""))
 			},
-			occupied: "/dev/sdb (serial S1) carries xfs",
-			there:    "/dev/sdb (serial S1), which it was made from, is there and carries xfs:"},
+			occupied: "/dev/sdb (serial S1) contains xfs",
+			there:    "/dev/sdb (serial S1), from which it was created, is present and contains xfs:"},
 	} {
 		t.Run(tc.name, tc.check)
 	}
@@ -153,29 +153,29 @@ func TestDisksOfOneSerialNumber(t *testing.T) {
 	for _, tc := range []choice{
 		{name: "both empty", empty: []linstor.Device{s1, twin},
 			spoil:   func(w *clustertest.World) { w.Inventory("n01") },
-			refused: "/dev/sdc (serial S1) cannot be told from /dev/sdb, which has the same serial"},
+			refused: "/dev/sdc (serial S1) cannot be distinguished from /dev/sdb, which has the same serial"},
 		{name: "one carries something", empty: []linstor.Device{s1},
 			spoil: func(w *clustertest.World) {
 				w.Inventory("n01", clustertest.Lsblk("sdb", "S1", ""), clustertest.Lsblk("sdc", "S1", "xfs"))
 			},
-			refused:  "/dev/sdb (serial S1) cannot be told from /dev/sdc, which has the same serial",
-			occupied: "/dev/sdc (serial S1) carries xfs"},
+			refused:  "/dev/sdb (serial S1) cannot be distinguished from /dev/sdc, which has the same serial",
+			occupied: "/dev/sdc (serial S1) contains xfs"},
 		{name: "one does not match", empty: []linstor.Device{s1},
 			spoil: func(w *clustertest.World) {
 				w.Inventory("n01", clustertest.Lsblk("sdb", "S1", ""), clustertest.Lsblk("sdc", "S1", "xfs"))
 				w.Cluster.Spec.StoragePools[0].Devices.Match = []v1alpha1.DeviceMatch{{Path: "/dev/sdb"}}
 				w.Accept()
 			},
-			refused: "/dev/sdb (serial S1) cannot be told from /dev/sdc, which has the same serial"},
+			refused: "/dev/sdb (serial S1) cannot be distinguished from /dev/sdc, which has the same serial"},
 		{name: "one carries the group", empty: []linstor.Device{s1, s2},
 			spoil: func(w *clustertest.World) {
 				w.InventoryOf("n01", `DISKS="3" UDEV="1" VGS=" vg_hot" ZPOOLS=""`, clustertest.Lsblk("sdb", "S1", ""),
 					clustertest.Lsblk("sdc", "S1", "LVM2_member")+` IN=" vg_hot"`, clustertest.Lsblk("sdd", "S2", ""))
 			},
 			use:      []linstor.Device{s2},
-			refused:  "/dev/sdb (serial S1) cannot be told from /dev/sdc, which has the same serial",
-			occupied: "/dev/sdc (serial S1) carries LVM2_member of vg_hot",
-			there:    "volume group vg_hot is there already, on /dev/sdc (serial S1)"},
+			refused:  "/dev/sdb (serial S1) cannot be distinguished from /dev/sdc, which has the same serial",
+			occupied: "/dev/sdc (serial S1) contains LVM2_member of vg_hot",
+			there:    "volume group vg_hot already exists on /dev/sdc (serial S1)"},
 		{name: "one disk under another name", empty: []linstor.Device{s1},
 			spoil: func(w *clustertest.World) { w.Inventory("n01", clustertest.Lsblk("sdx", "S1", "")) },
 			use:   []linstor.Device{s1}},
@@ -208,50 +208,50 @@ func TestNoSecondGroupOfOneName(t *testing.T) {
 					clustertest.Lsblk("sdc", "S2", ""))
 			},
 			use:      []linstor.Device{s2},
-			occupied: "/dev/sdb (serial S1) carries LVM2_member of vg_hot",
-			there:    "volume group vg_hot is there already, on /dev/sdb (serial S1)"},
+			occupied: "/dev/sdb (serial S1) contains LVM2_member of vg_hot",
+			there:    "volume group vg_hot already exists on /dev/sdb (serial S1)"},
 		{name: "on a disk that does not match", empty: []linstor.Device{s2},
 			spoil: func(w *clustertest.World) {
 				w.InventoryOf("n01", sum(" vg_hot"), clustertest.Lsblk("sdz", "other", "LVM2_member")+` IN=" vg_hot"`,
 					clustertest.Lsblk("sdc", "S2", ""))
 			},
 			use:   []linstor.Device{s2},
-			there: "volume group vg_hot is there already, on /dev/sdz (serial other)"},
+			there: "volume group vg_hot already exists on /dev/sdz (serial other)"},
 		{name: "somewhere", empty: []linstor.Device{s2},
 			spoil: func(w *clustertest.World) {
 				w.InventoryOf("n01", sum(" vg_os vg_hot"), clustertest.Lsblk("sdc", "S2", ""))
 			},
 			use:   []linstor.Device{s2},
-			there: "volume group vg_hot is there already, on disks or partitions that do not match"},
+			there: "volume group vg_hot already exists on disks or partitions that do not match"},
 		{name: "another group on a disk that matches", empty: []linstor.Device{s2},
 			spoil: func(w *clustertest.World) {
 				w.InventoryOf("n01", sum(" vg_other"), clustertest.Lsblk("sdb", "S1", "LVM2_member")+` IN=" vg_other"`,
 					clustertest.Lsblk("sdc", "S2", ""))
 			},
 			use:      []linstor.Device{s2},
-			occupied: "/dev/sdb (serial S1) carries LVM2_member of vg_other"},
+			occupied: "/dev/sdb (serial S1) contains LVM2_member of vg_other"},
 		{name: "a zpool of that name", empty: []linstor.Device{s2},
 			spoil: func(w *clustertest.World) {
 				w.InventoryOf("n01", `DISKS="2" UDEV="1" VGS="" ZPOOLS=" vg_hot"`,
 					clustertest.Lsblk("sdb", "S1", "zfs_member")+` IN=" vg_hot"`, clustertest.Lsblk("sdc", "S2", ""))
 			},
 			use:      []linstor.Device{s2},
-			occupied: "/dev/sdb (serial S1) carries zfs_member of vg_hot"},
+			occupied: "/dev/sdb (serial S1) contains zfs_member of vg_hot"},
 		{name: "groups that could not be told", empty: []linstor.Device{s2},
 			spoil: func(w *clustertest.World) {
 				w.InventoryOf("n01", sum(" ?"), clustertest.Lsblk("sdb", "S1", "LVM2_member"), clustertest.Lsblk("sdc", "S2", ""))
 			},
 			use:      []linstor.Device{s2},
-			doubts:   "not every volume group of the node could be found out when the satellite",
-			occupied: "/dev/sdb (serial S1) carries LVM2_member",
-			there:    "/dev/sdb (serial S1) carries LVM2_member, and it could not be found out"},
+			doubts:   "some volume groups on the node could not be identified when the satellite",
+			occupied: "/dev/sdb (serial S1) contains LVM2_member",
+			there:    "/dev/sdb (serial S1) contains LVM2_member, and it is unknown whether"},
 		{name: "groups that could not be told, and partitions", empty: []linstor.Device{s2},
 			spoil: func(w *clustertest.World) {
 				w.InventoryOf("n01", sum(" ?"), clustertest.Lsblk("sda", "OS", "")+` PTTYPE="gpt"`,
 					clustertest.Lsblk("sdc", "S2", ""))
 			},
 			use:    []linstor.Device{s2},
-			doubts: "not every volume group of the node could be found out when the satellite"},
+			doubts: "some volume groups on the node could not be identified when the satellite"},
 		{name: "zpools that could not be told", empty: []linstor.Device{s2},
 			spoil: func(w *clustertest.World) {
 				w.InventoryOf("n01", `DISKS="2" UDEV="1" VGS="" ZPOOLS=" ?"`, clustertest.Lsblk("sda", "OS", "")+` PTTYPE="gpt"`,
@@ -271,8 +271,8 @@ func TestNoSecondGroupOfOneName(t *testing.T) {
 					clustertest.Lsblk("sdc", "S2", "LVM2_member")+` IN=" vg_hot"`)
 			},
 			use:      []linstor.Device{s1},
-			occupied: "/dev/sdc (serial S2) carries LVM2_member of vg_hot",
-			there:    "volume group vg_hot is there already, on /dev/sdc (serial S2)"},
+			occupied: "/dev/sdc (serial S2) contains LVM2_member of vg_hot",
+			there:    "volume group vg_hot already exists on /dev/sdc (serial S2)"},
 		{name: "begun, and nothing happened yet", empty: []linstor.Device{s1},
 			spoil: func(w *clustertest.World) { w.Node("n01").Properties[remembered.PoolIntent+"hot"] = "serial:S1" },
 			use:   []linstor.Device{s1}},
@@ -282,7 +282,7 @@ func TestNoSecondGroupOfOneName(t *testing.T) {
 				props[remembered.PoolIntent+"hot"], props[remembered.PoolRemoved+"hot"] = "serial:S1", "serial:S1"
 			},
 			use:    []linstor.Device{s1},
-			doubts: "a pool was made from serial:S1 before and was removed: volume group vg_hot"},
+			doubts: "a pool was created from serial:S1 earlier and has since been removed: volume group vg_hot"},
 		{name: "made, removed, and begun anew from another disk", empty: []linstor.Device{s2},
 			spoil: func(w *clustertest.World) {
 				props := w.Node("n01").Properties
@@ -294,7 +294,7 @@ func TestNoSecondGroupOfOneName(t *testing.T) {
 				w.Inventory("n01", clustertest.Lsblk("sdb", "S1", ""), clustertest.Lsblk("sdc", "S2", ""))
 			},
 			use:    []linstor.Device{s2},
-			doubts: "/dev/sdb (serial S1) was empty when the satellite started, and is away or in"},
+			doubts: "/dev/sdb (serial S1) was empty when the satellite started and is now missing or in use"},
 		{name: "which the operator made a pool from", empty: []linstor.Device{s2},
 			spoil: func(w *clustertest.World) {
 				w.Node("n01").Properties[remembered.PoolIntent+"other"] = "serial:S1"
@@ -350,11 +350,11 @@ func TestUnresolvedLocalVolumes(t *testing.T) {
 	for _, tc := range []choice{
 		{name: "a link whose name says nothing", empty: []linstor.Device{s1}, spoil: on(link),
 			use:    []linstor.Device{s1},
-			doubts: "one of them may be that of PersistentVolume local-pv-1"},
+			doubts: "one of the disks may belong to PersistentVolume local-pv-1"},
 		{name: "a raw disk of another driver", empty: []linstor.Device{s1},
-			spoil:  on(nodevolumes.Volume{Name: "pvc-1", Note: "a raw disk that ebs.csi.aws.com attaches", Raw: true}),
+			spoil:  on(nodevolumes.Volume{Name: "pvc-1", Note: "a raw disk attached by ebs.csi.aws.com", Raw: true}),
 			use:    []linstor.Device{s1},
-			doubts: "one of them may be that of PersistentVolume pvc-1 (a raw disk that ebs.csi.aws.com attaches): have match"},
+			doubts: "one of the disks may belong to PersistentVolume pvc-1 (a raw disk attached by ebs.csi.aws.com): exclude"},
 		{name: "a directory", empty: []linstor.Device{s1}, spoil: on(nodevolumes.Volume{Name: "d", Path: "/mnt/data"}),
 			use: []linstor.Device{s1}},
 		{name: "a link with another disk's name", empty: []linstor.Device{s1, clustertest.SsdDisk("/dev/sdx", "ZZ9")},

@@ -115,13 +115,13 @@ func TestRefusal(t *testing.T) {
 		{name: "good", d: good},
 		{name: "wwn alone", d: with(func(d *linstor.Device) { d.Serial = "" })},
 		{name: "anonymous", d: with(func(d *linstor.Device) { d.Serial, d.WWN = "", "" }),
-			want: "neither serial number nor WWN"},
+			want: "neither a serial number nor a WWN"},
 		{name: "anonymous by path", d: with(func(d *linstor.Device) { d.Path, d.Serial, d.WWN = "/dev/vdx", "", "" })},
-		{name: "loop", d: with(func(d *linstor.Device) { d.Path = "/dev/loop3" }), want: "no disk of its own"},
-		{name: "zram", d: with(func(d *linstor.Device) { d.Path = "/dev/zram0" }), want: "no disk of its own"},
-		{name: "nbd", d: with(func(d *linstor.Device) { d.Path = "/dev/nbd0" }), want: "no disk of its own"},
-		{name: "rbd", d: with(func(d *linstor.Device) { d.Path = "/dev/rbd0" }), want: "no disk of its own"},
-		{name: "multipath", d: with(func(d *linstor.Device) { d.Path = "/dev/dm-4" }), want: "no disk of its own"},
+		{name: "loop", d: with(func(d *linstor.Device) { d.Path = "/dev/loop3" }), want: "which cannot be used"},
+		{name: "zram", d: with(func(d *linstor.Device) { d.Path = "/dev/zram0" }), want: "which cannot be used"},
+		{name: "nbd", d: with(func(d *linstor.Device) { d.Path = "/dev/nbd0" }), want: "which cannot be used"},
+		{name: "rbd", d: with(func(d *linstor.Device) { d.Path = "/dev/rbd0" }), want: "which cannot be used"},
+		{name: "multipath", d: with(func(d *linstor.Device) { d.Path = "/dev/dm-4" }), want: "which cannot be used"},
 		{name: "local PersistentVolume", d: good, want: "local PersistentVolume", spoil: func(w *clustertest.World) {
 			w.Kube.DiskVolumes = map[string][]nodevolumes.Volume{"n01": {{Path: "/dev/sdb"}}}
 		}},
@@ -248,10 +248,11 @@ func TestChoose(t *testing.T) {
 	if d := cmp.Diff([]string{"/dev/sdc", "/dev/sdx"}, disks.Paths(got.Devices)); d != "" {
 		t.Errorf("chosen: %s", d)
 	}
-	if d := cmp.Diff([]string{"/dev/loop0 (serial S0) is no disk of its own"}, got.Refused); d != "" {
+	refused := []string{"/dev/loop0 (serial S0) is a virtual or removable device, which cannot be used"}
+	if d := cmp.Diff(refused, got.Refused); d != "" {
 		t.Errorf("refused: %s", d)
 	}
-	if d := cmp.Diff([]string{"/dev/sdb (serial S1) carries ext4"}, got.Occupied); d != "" {
+	if d := cmp.Diff([]string{"/dev/sdb (serial S1) contains ext4"}, got.Occupied); d != "" {
 		t.Errorf("occupied: %s", d)
 	}
 }

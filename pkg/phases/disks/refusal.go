@@ -22,8 +22,8 @@ func refusal(s *cluster.Snapshot, spec *v1alpha1.DevicesSpec, node string, d *li
 	case virtual.MatchString(d.Path):
 		return noDisk
 	case d.Serial == "" && d.WWN == "" && !slices.ContainsFunc(spec.Match, byPath):
-		return "has neither serial number nor WWN, so it cannot be told from another after a reboot; " +
-			"name it by path to use it all the same"
+		return "has neither a serial number nor a WWN, so it cannot be identified after a reboot; " +
+			"to use it anyway, match it by path"
 	}
 	return owner(s, node, d)
 }
@@ -37,7 +37,7 @@ func owner(s *cluster.Snapshot, node string, d *linstor.Device) string {
 	}
 	for _, other := range s.Wwns[strings.ToLower(d.WWN)] {
 		if other != node {
-			return "has the same WWN as a disk on node " + other + ": it may be one shared disk"
+			return "has the same WWN as a disk on node " + other + ": they may be the same shared disk"
 		}
 	}
 	return ""

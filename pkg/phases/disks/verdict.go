@@ -35,7 +35,7 @@ const (
 type Verdict struct {
 	linstor.Device
 	Fitness Fitness
-	// Why continues a sentence that begins with the disk: "carries ext4"; "" if there is nothing to say.
+	// Why continues a sentence that begins with the disk: "contains ext4"; "" if there is nothing to say.
 	Why string
 }
 
@@ -73,13 +73,13 @@ func judge(s *cluster.Snapshot, p *cluster.MemberPool, m *cluster.Member, empty 
 	d *linstor.Device) Verdict {
 	why := refusal(s, p.Entry.Devices, m.Name, d)
 	if other := twin(&m.Disks, empty, d); why == "" && other != "" {
-		why = fmt.Sprintf("cannot be told from %s, which has the same serial number or WWN; "+
-			"make %s by hand and leave devices out", other, Group(p))
+		why = fmt.Sprintf("cannot be distinguished from %s, which has the same serial number or WWN; "+
+			"create %s manually and omit `devices` from the entry", other, Group(p))
 	}
 	v := looked(m, d, why)
 	if v.Fitness == Fit && v.Why == "" && !inventoried(&m.Disks, d) && !named(p.Entry.Devices, d) {
-		v.Why = "came after the satellite had started, so that the disk itself was not looked at: restart the satellite's " +
-			"pod on its node, which looks"
+		v.Why = "was added after the satellite started, so its contents have not been inspected: restart the satellite " +
+			"pod on the node to scan the disk"
 	}
 	return v
 }
@@ -112,7 +112,7 @@ func looked(m *cluster.Member, d *linstor.Device, why string) Verdict {
 	case why != "":
 		return Verdict{*d, Refused, why}
 	case e.carries != "":
-		return Verdict{*d, Occupied, "carries " + e.carries}
+		return Verdict{*d, Occupied, "contains " + e.carries}
 	case e.unseen != "":
 		return Verdict{*d, Unseen, e.unseen}
 	default:
@@ -125,11 +125,11 @@ func JudgeUnlisted(d *cluster.Disk) Verdict {
 	v := Verdict{Device: d.Device, Fitness: Unlisted}
 	switch {
 	case d.Signature != "":
-		v.Fitness, v.Why = Occupied, "carries "+content(d)
+		v.Fitness, v.Why = Occupied, "contains "+content(d)
 	case virtual.MatchString(d.Path):
 		v.Why = noDisk
 	case d.SizeBytes <= smallest:
-		v.Why = "is not larger than 1 GiB, and LINSTOR uses no disk that small"
+		v.Why = "is too small: LINSTOR uses only disks larger than 1 GiB"
 	case d.Held != "":
 		v.Why = "was in use by " + strings.TrimSpace(d.Held) + " when the satellite started"
 	case !d.Seen:
@@ -141,10 +141,10 @@ func JudgeUnlisted(d *cluster.Disk) Verdict {
 }
 
 // noDisk is said of what belongs to somebody else, or is on a disk that is listed itself.
-const noDisk = "is no disk of its own"
+const noDisk = "is a virtual or removable device, which cannot be used"
 
 // wasEmpty is said of a disk that somebody has pulled, or has made something on, since the satellite started.
-const wasEmpty = "was empty when the satellite started, and is away or in use now"
+const wasEmpty = "was empty when the satellite started and is now missing or in use"
 
 // unmet is the first field of an entry of match that a disk does not meet; "" if it meets all of them.
 func unmet(m *v1alpha1.DeviceMatch, d *linstor.Device) string {
@@ -206,7 +206,7 @@ func unmetWords(m *v1alpha1.DeviceMatch, d *linstor.Device, field string) string
 	case "maxSize":
 		return "it is larger than " + m.MaxSize.String()
 	default:
-		return map[bool]string{true: "it rotates", false: "it does not rotate"}[d.Rotational]
+		return map[bool]string{true: "it is rotational", false: "it is not rotational"}[d.Rotational]
 	}
 }
 

@@ -29,7 +29,7 @@ func TestMismatch(t *testing.T) {
 		{[]v1alpha1.DeviceMatch{{Model: "ST*"}}, "its model is not ST*"},
 		{[]v1alpha1.DeviceMatch{{MinSize: size("1Ti")}}, "it is smaller than 1Ti"},
 		{[]v1alpha1.DeviceMatch{{MaxSize: size("400Gi")}}, "it is larger than 400Gi"},
-		{[]v1alpha1.DeviceMatch{{Rotational: ptr.To(true)}}, "it does not rotate"},
+		{[]v1alpha1.DeviceMatch{{Rotational: ptr.To(true)}}, "it is not rotational"},
 		{[]v1alpha1.DeviceMatch{{Serial: "X*"}, {Serial: "X*", Model: "ST*"}, {MinSize: size("1Ti")}},
 			"its serial number is not X*, and it is smaller than 1Ti"},
 	} {
@@ -48,12 +48,13 @@ func TestJudgeUnlisted(t *testing.T) {
 		why     string
 	}{
 		{"empty then", func(*cluster.Disk) {}, disks.Vanished,
-			"was empty when the satellite started, and is away or in use now"},
+			"was empty when the satellite started and is now missing or in use"},
 		{"with something", func(d *cluster.Disk) { d.Signature, d.Groups = "LVM2_member", []string{"vg", "?"} },
-			disks.Occupied, "carries LVM2_member of vg"},
-		{"virtual", func(d *cluster.Disk) { d.Path = "/dev/loop0" }, disks.Unlisted, "is no disk of its own"},
+			disks.Occupied, "contains LVM2_member of vg"},
+		{"virtual", func(d *cluster.Disk) { d.Path = "/dev/loop0" }, disks.Unlisted,
+			"is a virtual or removable device, which cannot be used"},
 		{"small", func(d *cluster.Disk) { d.SizeBytes = 1 << 30 }, disks.Unlisted,
-			"is not larger than 1 GiB, and LINSTOR uses no disk that small"},
+			"is too small: LINSTOR uses only disks larger than 1 GiB"},
 		{"held", func(d *cluster.Disk) { d.Held = "dm-0 a mount" }, disks.Unlisted,
 			"was in use by dm-0 a mount when the satellite started"},
 		{"not readable", func(d *cluster.Disk) { d.Seen = false }, disks.Unlisted,

@@ -81,7 +81,7 @@ func off(s *cluster.Snapshot) string {
 	case s.Cluster.Spec.Volumes.DrainGuard == volumespec.DrainGuardNone:
 		return "spec.volumes.drainGuard is None"
 	case s.Target != nil && len(s.Target.Spec.StoragePools) == 0 && v != nil && !hasPools(v) && s.Etcd == nil:
-		return "there are no storage pools, so that no node has copies of volumes"
+		return "no storage pools exist, so no node has volume replicas"
 	default:
 		return ""
 	}
@@ -109,7 +109,7 @@ func Judge(s *cluster.Snapshot) Judgement {
 	}
 	members := guarded(s)
 	if v != nil && len(members) < fewest {
-		j.Off = "there is one node only, which can never be drained without harm"
+		j.Off = "a single node can never be drained safely"
 		return j
 	}
 	judgeDrains(s, v, members, &j)
@@ -180,7 +180,7 @@ func down(v *linstor.View, m *cluster.Member) bool {
 // What is not known counts against it.
 func refuse(s *cluster.Snapshot, v *linstor.View, m *cluster.Member, busy []string) string {
 	if v == nil {
-		return "LINSTOR does not answer, so that it is not known which copies of volumes are up to date"
+		return "LINSTOR does not respond, so it is unknown which volume replicas are up to date"
 	}
 	for _, other := range busy {
 		if other != m.Name {
@@ -210,16 +210,16 @@ func needs(s *cluster.Snapshot, v *linstor.View, m *cluster.Member) string {
 		return ""
 	}
 	if !v.ResourcesKnown {
-		return "the copies of volumes are being looked at"
+		return "the volume replicas are being checked"
 	}
 	if isRemoved(m.Node) {
 		if last := replica.LastOn(s, v, m.Name); len(last) > 0 {
-			return fmt.Sprintf("the node is about to be removed, and has the last healthy copy of %s: %s; move the data to "+
+			return fmt.Sprintf("the node is about to be removed, but has the last healthy replica of %s: %s; move the data to "+
 				"another node, or delete the volume", text.Amount(len(last), "volume", "volumes"), text.QuoteList(last))
 		}
 	}
 	if last := replica.Stranded(s, v, m.Name); len(last) > 0 {
-		return fmt.Sprintf("it has the last healthy copy of %s: %s", text.Amount(len(last), "volume", "volumes"),
+		return fmt.Sprintf("it has the last healthy replica of %s: %s", text.Amount(len(last), "volume", "volumes"),
 			text.QuoteList(last))
 	}
 	return replica.ReplicationNeeds(s, m, nil, v.Resources)
@@ -233,7 +233,7 @@ func busyWith(other *cluster.Member) string {
 	case isRemoved(other.Node):
 		return fmt.Sprintf("node %s is about to be removed: wait until its Node object is gone", other.Name)
 	default:
-		return fmt.Sprintf("node %s is being drained or is cordoned: uncordon it first", other.Name)
+		return fmt.Sprintf("node %s is cordoned or being drained: uncordon it first", other.Name)
 	}
 }
 

@@ -34,7 +34,7 @@ func TestTheWordIsGivenOnAFreshLook(t *testing.T) {
 		t.Fatalf("writes: %v", r.Calls)
 	}
 	b := r.Applied[0]
-	if why := b.GetAnnotations()[guards.AnnotationRefused]; !strings.Contains(why, "last healthy copy") {
+	if why := b.GetAnnotations()[guards.AnnotationRefused]; !strings.Contains(why, "last healthy replica") {
 		t.Errorf("refused: %q", why)
 	}
 	if d := cmp.Diff([]string{"DrainRefused n01"}, told); d != "" {
@@ -51,7 +51,7 @@ func TestTheWordGoesFromOneNodeToAnother(t *testing.T) {
 		refused string
 	}{
 		"the first node's guard is there": {free: []string{"n03"}},
-		"it is gone":                      {evicted: []string{"n01"}, refused: "n03: node n01 is being drained"},
+		"it is gone":                      {evicted: []string{"n01"}, refused: "n03: node n01 is cordoned or being drained"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := world(t, "a@n01 UpToDate", "a@n02 Outdated")

@@ -134,11 +134,11 @@ func confirm(ctx context.Context, in *step.Input, j *Judgement, granted []string
 	s := in.Snapshot
 	v, err := in.LookNow(ctx)
 	if err != nil {
-		return fmt.Errorf("look at LINSTOR before a node may be drained: %w", err)
+		return fmt.Errorf("check LINSTOR before allowing a drain: %w", err)
 	}
 	copies, err := in.API.Resources(ctx, linstor.ResourceQuery{})
 	if err != nil {
-		return fmt.Errorf("look at the copies of volumes before a node may be drained: %w", err)
+		return fmt.Errorf("check the volume replicas before allowing a drain: %w", err)
 	}
 	v.SetResources(copies)
 	v.PlaceCounts = s.Linstor.View.PlaceCounts
@@ -175,7 +175,7 @@ func evicted(ctx context.Context, in *step.Input, j *Judgement, granted []string
 		}
 		guard, err := in.Live.Pod(ctx, drainguard.PodName(node))
 		if err != nil {
-			return nil, fmt.Errorf("look at the guard of node %s before another one may be drained: %w", node, err)
+			return nil, fmt.Errorf("check the drain guard of node %s before allowing another drain: %w", node, err)
 		}
 		if !stands(guard) {
 			gone = append(gone, node)
@@ -188,7 +188,7 @@ func evicted(ctx context.Context, in *step.Input, j *Judgement, granted []string
 // announced last, so that nobody is told twice.
 func announce(in *step.Input, live *policyv1.PodDisruptionBudget, j *Judgement) {
 	for _, node := range newlyFree(live, j) {
-		in.Notify(step.Notice{Reason: ReasonAllowed, Action: node, Note: fmt.Sprintf("node %s may be drained now", node)})
+		in.Notify(step.Notice{Reason: ReasonAllowed, Action: node, Note: fmt.Sprintf("node %s can be drained now", node)})
 	}
 	said := ""
 	if live != nil {
@@ -197,7 +197,7 @@ func announce(in *step.Input, live *policyv1.PodDisruptionBudget, j *Judgement) 
 	for _, r := range j.Refused {
 		if !strings.Contains(said, r.String()) {
 			in.Notify(step.Notice{Warning: true, Reason: ReasonRefused, Action: r.Node,
-				Note: fmt.Sprintf("node %s may not be drained now: %s", r.Node, r.Why)})
+				Note: fmt.Sprintf("node %s cannot be drained now: %s", r.Node, r.Why)})
 		}
 	}
 }

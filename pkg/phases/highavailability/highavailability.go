@@ -55,20 +55,21 @@ func Judge(s *cluster.Snapshot) cluster.Evidence {
 	case reason != "":
 		return cluster.Satisfied.Because(reason, why+taintsLeft(s))
 	case live == nil:
-		return cluster.Missing.Because(ReasonStarting, "the high-availability controller is not there yet")
+		return cluster.Missing.Because(ReasonStarting, "the high-availability controller has not been created yet")
 	case !cluster.Ours(s.Cluster.Name, live):
-		return cluster.Failed.Because(ReasonForeign, fmt.Sprintf("somebody else made DaemonSet %s: delete it, or label "+
-			"it %s=%s to hand it over", live.Name, v1alpha1.LabelCluster, s.Cluster.Name))
+		return cluster.Failed.Because(ReasonForeign, fmt.Sprintf("DaemonSet %s was not created by the operator: delete "+
+			"it, or label it %s=%s to hand it over to the operator", live.Name, v1alpha1.LabelCluster, s.Cluster.Name))
 	case !step.Matches(live, highavailability.DaemonSet(s.SatelliteParams())):
-		return cluster.Missing.Because(ReasonStarting, "the high-availability controller is being changed")
+		return cluster.Missing.Because(ReasonStarting, "the high-availability controller is being updated")
 	}
 	want, ready := live.Status.DesiredNumberScheduled, live.Status.NumberReady
 	if live.Status.ObservedGeneration < live.Generation || want == 0 || ready < want {
 		return cluster.Missing.Because(ReasonStarting,
-			fmt.Sprintf("the high-availability controller runs on %d of %d members", ready, max(int(want), len(s.Members))))
+			fmt.Sprintf("the high-availability controller is running on %d of %d members", ready,
+				max(int(want), len(s.Members))))
 	}
 	return cluster.Satisfied.Because(conditions.ReasonAsExpected,
-		"the high-availability controller runs on all members")
+		"the high-availability controller is running on all members")
 }
 
 // taintsLeft says which nodes still have its taints although it does not run: no new pods come there, and the operator
@@ -85,8 +86,8 @@ func taintsLeft(s *cluster.Snapshot) string {
 		return ""
 	}
 	slices.Sort(nodes)
-	return fmt.Sprintf("; its taints are still on %s: unless another one runs, remove them with \"kubectl taint node "+
-		"NODE %s- %s-\"", text.QuoteList(nodes), its[0], its[1])
+	return fmt.Sprintf("; its taints remain on %s: unless you run another high-availability controller, remove them "+
+		"with \"kubectl taint node NODE %s- %s-\"", text.QuoteList(nodes), its[0], its[1])
 }
 
 // unneeded says why the high-availability controller is not to run; the reason is "" if it is. Nodes that are down are
@@ -97,7 +98,7 @@ func unneeded(s *cluster.Snapshot) (reason, why string) {
 	}
 	classes := storageclass.Parameters(s)
 	if len(classes) == 0 {
-		return ReasonNotNeeded, "the operator makes no StorageClass, so it is not known which volumes have quorum"
+		return ReasonNotNeeded, "the operator does not manage any StorageClasses, so it is unknown which volumes have quorum"
 	}
 	var no []string
 	for _, name := range slices.Sorted(maps.Keys(classes)) {
@@ -110,11 +111,11 @@ func unneeded(s *cluster.Snapshot) (reason, why string) {
 	}
 	switch n := len(s.Members); {
 	case len(no) > 0:
-		return ReasonNotNeeded, "no StorageClass gives volumes quorum, without which it cannot help: " +
+		return ReasonNotNeeded, "no StorageClass provides volumes with quorum, which this controller requires: " +
 			text.Listed(no, len(no))
 	case n < fewest:
-		return ReasonNotNeeded, fmt.Sprintf("%s: volumes have quorum with %d members or more, and without it cannot be "+
-			"taken over safely", text.Amount(n, "node is a member", "nodes are members"), fewest)
+		return ReasonNotNeeded, fmt.Sprintf("%s: quorum requires %d or more members, and volumes without quorum cannot "+
+			"fail over safely", text.Amount(n, "node is a member", "nodes are members"), fewest)
 	default:
 		return "", ""
 	}
@@ -136,11 +137,11 @@ func withoutQuorum(class map[string]string, properties map[string]string) string
 	case given && !strings.Contains(layers, "drbd"):
 		return "DRBD is not in its layerList"
 	case replicas < 2:
-		return "it has one copy"
+		return "its volumes have only one replica"
 	case of(quorum) != "" && of(quorum) != "majority":
 		return fmt.Sprintf("%s is %s", quorum, of(quorum))
 	case of(tieBreaker) == "false" && replicas == 2:
-		return tieBreaker + " is false, and it has two copies"
+		return tieBreaker + " is false, and its volumes have only two replicas"
 	default:
 		return ""
 	}

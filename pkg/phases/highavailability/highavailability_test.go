@@ -82,7 +82,8 @@ func TestHighAvailability(t *testing.T) {
 		reason, says string
 		calls        []string
 	}{
-		"nothing is there": {nodes: 3, state: cluster.Missing, reason: starting, says: "not there", calls: []string{apply}},
+		"nothing is there": {nodes: 3, state: cluster.Missing, reason: starting, says: "not been created",
+			calls: []string{apply}},
 		"it runs": {nodes: 3, live: there, state: cluster.Satisfied, reason: conditions.ReasonAsExpected,
 			says: "on all members"},
 		"it runs on some": {nodes: 3, live: func(w *clustertest.World) { run(w, 2) }, state: cluster.Missing,
@@ -90,14 +91,14 @@ func TestHighAvailability(t *testing.T) {
 		"it was changed": {nodes: 3, live: func(w *clustertest.World) {
 			run(w, 3)
 			w.Kube.DaemonSets[built.Name].Spec.Template.Spec.Containers[0].Image = "example.com/other:v1"
-		}, state: cluster.Missing, reason: starting, says: "being changed", calls: []string{apply}},
+		}, state: cluster.Missing, reason: starting, says: "being updated", calls: []string{apply}},
 		"somebody else's": {nodes: 3, live: func(w *clustertest.World) {
 			run(w, 3)
 			w.Kube.DaemonSets[built.Name].Labels = nil
 		}, state: cluster.Failed, reason: highavailability.ReasonForeign, says: "storage.linstor.dev/cluster=linstor"},
 		"no driver yet": {nodes: 3, live: func(w *clustertest.World) {
 			delete(w.Kube.Deployments, resources.DriverControllerName)
-		}, state: cluster.Missing, reason: starting, says: "not there"},
+		}, state: cluster.Missing, reason: starting, says: "not been created"},
 		"the driver's controller is gone": {nodes: 3, live: both(there, func(w *clustertest.World) {
 			delete(w.Kube.Deployments, resources.DriverControllerName)
 		}), state: cluster.Satisfied, reason: conditions.ReasonAsExpected},
@@ -113,13 +114,14 @@ func TestHighAvailability(t *testing.T) {
 		"None, and taints are left": {nodes: 3, spec: none, live: func(w *clustertest.World) {
 			w.KubeNode("n02").Spec.Taints = []corev1.Taint{{Key: "drbd.linbit.com/lost-quorum",
 				Effect: corev1.TaintEffectNoSchedule}, {Key: "example.com/other"}}
-		}, state: cluster.Satisfied, reason: highavailability.ReasonNotWanted, says: "still on n02: unless"},
+		}, state: cluster.Satisfied, reason: highavailability.ReasonNotWanted, says: "remain on n02: unless"},
 		"two nodes": {nodes: 2, state: cluster.Satisfied, reason: notNeeded, says: "2 nodes are members"},
 		"two nodes are left": {nodes: 2, live: there, state: cluster.Missing, reason: highavailability.ReasonRemoving,
 			says: "2 nodes", calls: []string{remove}},
 		"no classes": {nodes: 3, spec: func(w *clustertest.World) { w.Cluster.Spec.Volumes.StorageClasses = nil },
-			state: cluster.Satisfied, reason: notNeeded, says: "the operator makes no StorageClass"},
-		"one copy": {nodes: 3, spec: one, state: cluster.Satisfied, reason: notNeeded, says: "fast: it has one copy"},
+			state: cluster.Satisfied, reason: notNeeded, says: "the operator does not manage any StorageClasses"},
+		"one copy": {nodes: 3, spec: one, state: cluster.Satisfied, reason: notNeeded,
+			says: "fast: its volumes have only one replica"},
 		"one copy, and another class with two": {nodes: 3, spec: both(one, func(w *clustertest.World) {
 			w.Cluster.Spec.Volumes.StorageClasses = append(w.Cluster.Spec.Volumes.StorageClasses,
 				volumespec.StorageClassSpec{Name: "safe", Replicas: 2})

@@ -117,7 +117,9 @@ func NewOfNodes(s *cluster.Snapshot, r *cluster.HoldRequest) *v1alpha1.Hold {
 	return New(s, &listed)
 }
 
-func moreFollow(n int) string { return fmt.Sprintf("; %d more nodes follow after this answer", n) }
+func moreFollow(n int) string {
+	return fmt.Sprintf("; %d more nodes follow once this hold is resolved", n)
+}
 
 // listable is how many of the nodes a hold can list; one at least.
 func listable(nodes []string) int {
@@ -200,8 +202,8 @@ type Answer struct {
 
 // Unknown is the error of an answer that this operator cannot carry out: another version wrote the hold.
 func (a *Answer) Unknown() error {
-	return fmt.Errorf("%s: this operator does not know the answer %q to %s: give hold %s another answer, or run the "+
-		"operator that began it", v1alpha1.AnnotationResume, a.Option, a.Hold.Reason, a.Hold.ID)
+	return fmt.Errorf("%s: this operator version does not support option %q of %s: resume hold %s with another "+
+		"option, or run the operator version that opened it", v1alpha1.AnnotationResume, a.Option, a.Hold.Reason, a.Hold.ID)
 }
 
 // AnswerKey is the task that keeps an answer about a node and a subject, such as a pool, in LINSTOR.
@@ -244,8 +246,8 @@ func message(s *cluster.Snapshot, reason v1alpha1.HoldReason, pool string, nodes
 	case len(nodes) == 1 && example != "":
 		return fmt.Sprintf("node %s: %s", nodes[0], first)
 	case example == "":
-		return fmt.Sprintf("%s (%s): pool %s: what was asked about is still to be answered", text.NodesOf(len(nodes)),
-			text.QuoteList(nodes), pool)
+		return fmt.Sprintf("%s (%s): pool %s: the cause cannot be checked at the moment, so the hold stays open",
+			text.NodesOf(len(nodes)), text.QuoteList(nodes), pool)
 	case same && pool == "": // such a sentence often ends in what to do, which "on 2 of 3 nodes" behind it would garble
 		return fmt.Sprintf("%d of %d nodes (%s): %s", len(nodes), withPool(s, pool), text.QuoteList(nodes), first)
 	case same:
@@ -343,7 +345,7 @@ func ParseAnswer(c *v1alpha1.StorageCluster) (*Answer, error) {
 		open = append(open, fmt.Sprintf("%s (%s)", h.ID, h.Reason))
 	}
 	if a.Hold == nil {
-		which := " (none is open): remove the annotation"
+		which := " (no hold is open): remove the annotation"
 		if len(open) > 0 {
 			which = "; open: " + strings.Join(open, ", ")
 		}
@@ -355,7 +357,7 @@ func ParseAnswer(c *v1alpha1.StorageCluster) (*Answer, error) {
 	if named {
 		for _, n := range strings.Split(nodes, ",") {
 			if !slices.Contains(a.Hold.Nodes, strings.TrimSpace(n)) {
-				return nil, fmt.Errorf("%s: hold %s is not about node %q", v1alpha1.AnnotationResume, id, n)
+				return nil, fmt.Errorf("%s: hold %s does not list node %q", v1alpha1.AnnotationResume, id, n)
 			}
 			a.Nodes = append(a.Nodes, strings.TrimSpace(n))
 		}
@@ -368,7 +370,7 @@ func (a *Answer) checkOption() error {
 	known := append(holdkind.Answers(holdkind.Of(a.Hold.Reason).Options), v1alpha1.OptionRetry)
 	switch {
 	case !slices.Contains(offered, a.Option):
-		return fmt.Errorf("%s: hold %s has no option %q; it has %s", v1alpha1.AnnotationResume, a.Hold.ID, a.Option,
+		return fmt.Errorf("%s: hold %s has no option %q; its options: %s", v1alpha1.AnnotationResume, a.Hold.ID, a.Option,
 			strings.Join(offered, ", "))
 	case !slices.Contains(known, a.Option):
 		return a.Unknown()

@@ -112,7 +112,7 @@ func TestTextOfAHold(t *testing.T) {
 	}{
 		{[]string{"n01", "n02"}, cannot + " on 2 of 3 nodes (n01, n02)"},
 		{[]string{"n02"}, "node n02: " + cannot},
-		{[]string{"gone"}, "1 node (gone): pool ssd: what was asked about is still to be answered"},
+		{[]string{"gone"}, "1 node (gone): pool ssd: the cause cannot be checked at the moment, so the hold stays open"},
 		{[]string{"gone", "n02"}, "2 nodes (gone, n02); on n02: " + cannot},
 	} {
 		if got := hold.MessageOf(s, v1alpha1.HoldPoolBackendMissing, "ssd", tc.nodes); got != tc.want {
@@ -194,9 +194,10 @@ func TestParseAnswer(t *testing.T) {
 		{text: "h-2:skip@", err: "not of the form"}, {text: ":retry", err: "no open hold has the id"},
 		{text: "h-1:skip", err: `no option "skip"`}, {text: "h-1:Retry", err: "no option"},
 		{text: "h-3:retry", err: "no option"}, {text: "h-4:retry", hold: "h-4", option: "retry"},
-		{text: "h-4:wipe", err: `this operator does not know the answer "wipe" to NodeGone: give hold h-4 another answer`},
-		{text: "h-2:skip@n3", err: `not about node "n3"`}, {text: "h-2:skip@n1,", err: "not about node"},
-		{text: "h-1:retry@n1", err: "not about node"},
+		{text: "h-4:wipe", err: `this operator version does not support option "wipe" of NodeGone: ` +
+			"resume hold h-4 with another option"},
+		{text: "h-2:skip@n3", err: `does not list node "n3"`}, {text: "h-2:skip@n1,", err: "does not list node"},
+		{text: "h-1:retry@n1", err: "does not list node"},
 	} {
 		t.Run(tc.text, func(t *testing.T) {
 			c.Annotations = map[string]string{v1alpha1.AnnotationResume: tc.text}

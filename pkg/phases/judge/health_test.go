@@ -36,7 +36,8 @@ func TestTheMessageOfACalmDoesNotCount(t *testing.T) {
 	w.Condition(conditions.Degraded, metav1.ConditionFalse, 20*time.Second)
 	in, _ := w.Input()
 	first := phases.Decide(t.Context(), in).Message
-	if want := "all nodes are back since 11:59:40; Ready after 1m0s without trouble"; first != want {
+	want := "the cluster has been healthy since 11:59:40; the phase becomes Ready after 1m0s without problems"
+	if first != want {
 		t.Errorf("message %q", first)
 	}
 	w.Now = w.Now.Add(7 * time.Second)
@@ -95,21 +96,21 @@ func TestVolumesWithoutDRBD(t *testing.T) {
 		says  []string
 		not   string
 	}{
-		{"before an evacuation", func(*clustertest.World) {}, []string{"a cannot be moved by LINSTOR", "copy the data"},
-			"up to date"},
+		{"before an evacuation", func(*clustertest.World) {},
+			[]string{"LINSTOR cannot move volumes that do not use DRBD (a)", "copy the data"}, "up to date"},
 		{"with others", func(w *clustertest.World) {
 			w.Linstor.View.Resources = append(w.Linstor.View.Resources, clustertest.CopiesOf("b@n01 Outdated")...)
-		}, []string{"a cannot be moved by LINSTOR", "the last copy of a, b"}, "nothing"},
+		}, []string{"LINSTOR cannot move volumes that do not use DRBD (a)", "the last replica of a, b"}, "nothing"},
 		{"during one", func(w *clustertest.World) {
 			w.Evacuating("n01")
 			w.Node("n01").Properties[remembered.EvacuateStuck] = clustertest.Ago(time.Hour)
-		}, []string{"a cannot be moved by LINSTOR"}, "finds no place"},
+		}, []string{"LINSTOR cannot move volumes that do not use DRBD (a)"}, "cannot find another node"},
 		{"of a machine that is gone", func(w *clustertest.World) {
 			clustertest.Dies(w, "n01")
 			w.Leaves(v1alpha1.NodesRemove)
 			w.Node("n01").Properties[remembered.GoneSince] = clustertest.Ago(time.Hour)
 			w.Node("n01").Properties[remembered.DeclareLost] = "h-1"
-		}, []string{"bring the machine back, or delete them"}, "copy the data"},
+		}, []string{"bring the machine back or delete these volumes"}, "copy the data"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := clustertest.NewWorld(t, 10)

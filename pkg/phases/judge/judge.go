@@ -53,7 +53,7 @@ func Facts(f cluster.Facts, chain []step.Link) *cluster.Snapshot {
 	}
 	s := &cluster.Snapshot{Facts: f, MassFailure: cluster.MassFailure{State: cluster.MassFailureUnknown},
 		Evidence: map[fsm.State]cluster.Evidence{},
-		Health:   cluster.Health{Reason: conditions.ReasonNotChecked, Message: "the spec is not accepted yet"}}
+		Health:   cluster.Health{Reason: conditions.ReasonNotChecked, Message: "the spec has not been accepted yet"}}
 	claim, _ := s.Claim()
 	if s.Restore = restore.Of(s.Cluster, claim); s.Restore != nil {
 		s.Restore.Stopped = !controller.Runs(&s.Facts)
@@ -83,7 +83,7 @@ func distrusted(f *cluster.Facts) (v1alpha1.HoldReason, error) {
 	}
 	// The claim itself was seen to be behind, and nobody has answered since.
 	if claim, _ := f.Claim(); f.Linstor.Behind && epoch.Behind(claim.Epoch, v) {
-		return v1alpha1.HoldKubernetesRestored, fmt.Errorf("%w: LINSTOR's %s is %d, and the claim's %d", epoch.ErrBehind,
+		return v1alpha1.HoldKubernetesRestored, fmt.Errorf("%w: %s is %d in LINSTOR, but %d in the claim", epoch.ErrBehind,
 			linstor.PropEpoch, epoch.In(v), epoch.Parse(claim.Epoch).Number)
 	}
 	return "", nil
@@ -318,7 +318,7 @@ func RolloutOf(s *cluster.Snapshot) Rollout {
 		all := s.Count(func(m *cluster.Member) bool {
 			return m.Counts() && m.LoaderPod != nil && module.HasLoader(&s.Facts, m)
 		})
-		return count(conditions.ReasonRollingLoaders, "exchanging module loaders", all-old, all)
+		return count(conditions.ReasonRollingLoaders, "replacing module loaders", all-old, all)
 	}
 	if n := len(s.Preferences.Pending); n > 0 {
 		return Rollout{conditions.ReasonChangingInterface, fmt.Sprintf("changing interfaces, %d left", n),

@@ -57,7 +57,8 @@ func troubleOn(s *cluster.Snapshot, m *cluster.Member) *cluster.Problem {
 		return m.AddressTaken
 	case address.Unverified(&s.Facts, m):
 		return &cluster.Problem{Reason: address.ReasonLinstorUnknown,
-			Message: "the node joins when LINSTOR answers: only LINSTOR knows whether its address is recorded for another node"}
+			Message: "the node can join once LINSTOR responds: until then, the operator cannot check whether its address is " +
+				"registered for another node"}
 	case m.Replaced:
 		return noderemoval.ReplacedProblem(s, m)
 	case address.ImpostorProblem(m.Linstor) != nil:
@@ -100,14 +101,14 @@ func troubleInLinstor(s *cluster.Snapshot, m *cluster.Member) *cluster.Problem {
 // versionProblem explains a satellite of another version. One that is outdated is replaced by the operator.
 func versionProblem(s *cluster.Snapshot, m *cluster.Member) *cluster.Problem {
 	p := &cluster.Problem{Reason: string(v1alpha1.HoldSatelliteVersionMismatch),
-		Message: fmt.Sprintf("the satellite runs %s, the controller needs %s", m.SatelliteImage(),
+		Message: fmt.Sprintf("the satellite is running %s, but the controller requires %s", m.SatelliteImage(),
 			s.SatelliteRelease().Satellite)}
 	if m.Outdated {
-		p.Message += "; it is restarted when its turn comes"
+		p.Message += "; the operator will restart it"
 		return p
 	}
 	p.Hold = v1alpha1.HoldSatelliteVersionMismatch
-	p.Message += ", and its pod was changed by hand: delete the pod"
+	p.Message += "; its pod was modified manually: delete the pod"
 	return p
 }
 
@@ -140,18 +141,18 @@ func waitingProblem(s *cluster.Facts, m *cluster.Member) *cluster.Problem {
 	switch {
 	case !m.Labelled:
 		return &cluster.Problem{Reason: "WaitingForLabels",
-			Message: "the node does not have its labels storage.linstor.dev/… yet, without which it gets no pods"}
+			Message: "the node does not have its storage.linstor.dev/… labels yet; without them, no pods are scheduled on it"}
 	case !m.ModuleOK && module.HasLoader(s, m):
 		return podProblem("Loader", "module loader", m.LoaderPod, resources.ModuleLoaderName(m.OSKey))
 	case !m.SatelliteOK:
 		return podProblem("Satellite", "satellite", m.SatellitePod, cluster.SatelliteSetName(m.Node.Labels))
 	case !s.Linstor.Known():
-		return &cluster.Problem{Reason: address.ReasonLinstorUnknown, Message: "it goes on when LINSTOR answers"}
+		return &cluster.Problem{Reason: address.ReasonLinstorUnknown, Message: "waiting for LINSTOR to respond"}
 	case !m.RegisteredOK:
 		return &cluster.Problem{Reason: "NodeRegistering", Message: "it is being registered in LINSTOR"}
 	case !m.PoolsOK:
 		return &cluster.Problem{Reason: "PoolsPending",
-			Message: "its storage pools are being made: " + strings.Join(missingPools(m), ", ")}
+			Message: "its storage pools are being created: " + strings.Join(missingPools(m), ", ")}
 	case !m.DriverOK && m.DriverPod != nil && cluster.PodReady(m.DriverPod):
 		return volumedriver.NotRegistered(s, m)
 	case !m.DriverOK:
@@ -165,18 +166,18 @@ func waitingProblem(s *cluster.Facts, m *cluster.Member) *cluster.Problem {
 func podProblem(reason, what string, p *corev1.Pod, daemonSet string) *cluster.Problem {
 	if p == nil {
 		return &cluster.Problem{Reason: reason + "NotCreated", Message: fmt.Sprintf(
-			"its %s's pod does not exist; PodSecurity, a quota or a webhook may refuse it: kubectl -n %s describe daemonset %s",
-			what, v1alpha1.WorkloadNamespace, daemonSet)}
+			"its %s pod does not exist; PodSecurity, a quota or a webhook may be rejecting it: kubectl -n %s describe "+
+				"daemonset %s", what, v1alpha1.WorkloadNamespace, daemonSet)}
 	}
 	why := cmp.Or(string(p.Status.Phase), "not running yet")
 	if c := cluster.PodCondition(p, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
 		why = cmp.Or(c.Message, c.Reason)
 	}
 	if p.DeletionTimestamp != nil {
-		why = "it is stopping"
+		why = "terminating"
 	}
 	return &cluster.Problem{Reason: reason + "NotReady",
-		Message: text.Sentence(fmt.Sprintf("its %s's pod is not ready (%.100s): kubectl -n %s describe pods -l %s=%s",
+		Message: text.Sentence(fmt.Sprintf("its %s pod is not ready (%.100s): kubectl -n %s describe pods -l %s=%s",
 			what, why, v1alpha1.WorkloadNamespace, v1alpha1.LabelComponent, p.Labels[v1alpha1.LabelComponent]))}
 }
 
@@ -201,7 +202,7 @@ func judgeHealth(s *cluster.Snapshot) cluster.Health {
 	case s.Linstor.Foreign != nil:
 		return ill(string(s.Linstor.Why), text.OneLine(s.Linstor.Err.Error()))
 	case !s.Linstor.Known():
-		return ill("ControllerUnreachable", text.OneLine("LINSTOR does not answer: "+WhyUnknown(&s.Facts)))
+		return ill("ControllerUnreachable", text.OneLine("LINSTOR does not respond: "+WhyUnknown(&s.Facts)))
 	case e.State != cluster.Satisfied && !controller.RunsAllTheSame(e.Reason):
 		return ill(e.Reason, e.Message)
 	}
@@ -262,7 +263,7 @@ func MissingMembers(s *cluster.Snapshot) string {
 		message += "; missing: " + text.QuoteList(down)
 	}
 	if len(unfinished) > 0 {
-		message += "; not complete: " + text.QuoteList(unfinished)
+		message += "; incomplete: " + text.QuoteList(unfinished)
 	}
 	return message
 }
@@ -270,9 +271,10 @@ func MissingMembers(s *cluster.Snapshot) string {
 // ServingMessage says that too few nodes serve.
 func ServingMessage(s *cluster.Snapshot) string {
 	if s.Counted() == 0 {
-		return "no node serves: all are down for maintenance"
+		return "no nodes are serving: all are down for maintenance"
 	}
-	message := fmt.Sprintf("%d of %d nodes serve, and at least %d must", s.Serving(), s.Established(), s.MinReady())
+	message := fmt.Sprintf("%d of %d nodes are serving, but at least %d are required", s.Serving(), s.Established(),
+		s.MinReady())
 	if joining := s.Counted() - s.Established(); joining > 0 {
 		message += fmt.Sprintf("; %d more are joining", joining)
 	}

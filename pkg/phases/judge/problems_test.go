@@ -41,7 +41,7 @@ func TestLoaderProblem(t *testing.T) {
 		{"/tmp/pkg/drbd-9.3.3/drbd/drbd_int.h:42:10: fatal error: linux/lru_cache.h: No such file or directory",
 			v1alpha1.HoldKernelModuleFailed, "does not compile against the node's kernel"},
 		{"insmod: ERROR: could not insert module ./drbd.ko: Invalid module format", v1alpha1.HoldKernelModuleFailed,
-			"does not fit the node's kernel"},
+			"does not match the node's kernel"},
 		{"SORRY, kernel makefile not found.\nYou need to tell me a correct KDIR,", v1alpha1.HoldKernelModuleFailed,
 			"headers are missing"},
 		{"make: *** /lib/modules/6.1.0-40-amd64/build: No such file or directory.  Stop.", v1alpha1.HoldKernelModuleFailed,
@@ -55,9 +55,9 @@ func TestLoaderProblem(t *testing.T) {
 		{"DRBD kernel module version loaded does not satisfy the minimum version requirements ('9')",
 			v1alpha1.HoldKernelModuleFailed, "DRBD 8"},
 		{"Could not find matching rpm package for your kernel", v1alpha1.HoldKernelModuleFailed,
-			"no module for the node's kernel"},
+			"does not contain a module for the node's kernel"},
 		{"Expected to find 1 matching package, but got: 0", v1alpha1.HoldKernelModuleFailed,
-			"no module for the node's kernel"},
+			"does not contain a module for the node's kernel"},
 		{"something that nobody has seen before", v1alpha1.HoldKernelModuleFailed, "something that nobody has seen before"},
 		{"", v1alpha1.HoldKernelModuleFailed, "CrashLoopBackOff"},
 	} {
@@ -198,7 +198,7 @@ func TestPodWithoutANode(t *testing.T) {
 	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodScheduled,
 		Status: corev1.ConditionFalse, Message: "0/1 nodes are available: " + strings.Repeat("no room. ", 40)})
 	got := w.Snapshot().Members[0].Problem
-	if got == nil || !strings.HasPrefix(got.Message, "its satellite's pod is not ready (0/1 nodes are available: no") ||
+	if got == nil || !strings.HasPrefix(got.Message, "its satellite pod is not ready (0/1 nodes are available: no") ||
 		!strings.HasSuffix(got.Message, "=satellite") {
 		t.Errorf("%+v", got)
 	}

@@ -43,15 +43,15 @@ func TestModuleLoadersThatAreExchanged(t *testing.T) {
 			t.Errorf("%s: %+v, %d online: the exchange of a loader is no trouble", when, s.Health, s.Complete())
 		}
 	}
-	check("none is exchanged", cluster.Satisfied, "3 of 3 nodes have DRBD", "exchanging module loaders 0/3")
+	check("none is exchanged", cluster.Satisfied, "3 of 3 nodes have DRBD loaded", "replacing module loaders 0/3")
 	if r := judge.RolloutOf(w.Snapshot()); r.Reason != conditions.ReasonRollingLoaders ||
-		r.Message != "exchanging module loaders: 0 of 3 done" {
+		r.Message != "replacing module loaders: 0 of 3 done" {
 		t.Errorf("%+v", r)
 	}
 	loader("n01")[resources.AnnotationTemplateHash], loader("n02")[resources.AnnotationTemplateHash] = fresh, fresh
-	check("one is left", cluster.Satisfied, "3 of 3 nodes have DRBD", "exchanging module loaders 2/3")
+	check("one is left", cluster.Satisfied, "3 of 3 nodes have DRBD loaded", "replacing module loaders 2/3")
 	loader("n03")[resources.AnnotationTemplateHash] = fresh
-	check("all are exchanged", cluster.Satisfied, "3 of 3 nodes have DRBD", "")
+	check("all are exchanged", cluster.Satisfied, "3 of 3 nodes have DRBD loaded", "")
 }
 
 // TestAnotherLoaderIsAnotherTemplate: what spec.kernelModule and spec.images change shows on the pods.
@@ -81,7 +81,7 @@ func TestSatellitesAreNamedBeforeLoaders(t *testing.T) {
 func TestTheChangeOfThePreferredInterfaceIsTold(t *testing.T) {
 	w := clustertest.Replicated(t)
 	w.Prefer(true)
-	const left = "the preferred interface is still to be changed on 2 nodes, one after the other: waiting, because "
+	const left = "the preferred interface still needs to be changed on 2 nodes, one at a time: waiting because "
 	tell := func(when, why string) {
 		t.Helper()
 		s := w.Snapshot()
@@ -100,10 +100,10 @@ func TestTheChangeOfThePreferredInterfaceIsTold(t *testing.T) {
 		}
 	}
 	w.Changed()
-	tell("one is changed", "DRBD on n01 connects over its new interface")
+	tell("one is changed", "DRBD on n01 is connecting over its new interface")
 	w.Cut("n01", false)
 	w.Now = w.Now.Add(w.Snapshot().Timing.LinkSettled)
-	tell("its network is not routed", "n01 is cut off since it was changed")
+	tell("its network is not routed", "n01 has been disconnected since its interface was changed")
 	told := map[string]string{}
 	w.Snapshot().Troubles(func(node string, p *cluster.Problem) { told[node] = p.Reason })
 	if len(told) != 1 || told["n01"] != "PreferredInterfaceUnreachable" {

@@ -26,7 +26,7 @@ type contents struct {
 
 // String counts and names what is there.
 func (c *contents) String() string {
-	out := fmt.Sprintf("%s (%s)", text.Amount(len(c.names), "copy", "copies"), text.ListSome(c.names))
+	out := fmt.Sprintf("%s (%s)", text.Amount(len(c.names), "replica", "replicas"), text.ListSome(c.names))
 	if len(c.used) > 0 {
 		out += fmt.Sprintf(", in use on the node: %s", text.ListSome(c.used))
 	}
@@ -82,8 +82,8 @@ func (c *contents) atRisk(risk []string, others string) string {
 	if len(local) == 0 {
 		return others
 	}
-	message := text.ListSome(local) + " cannot be moved by LINSTOR, because there is no DRBD in it: " +
-		"copy the data to another volume yourself, then delete it"
+	message := "LINSTOR cannot move volumes that do not use DRBD (" + text.ListSome(local) + "): " +
+		"copy the data to another volume, then delete the original"
 	if len(local) < len(risk) {
 		message += "; " + others
 	}

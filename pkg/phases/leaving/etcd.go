@@ -23,10 +23,9 @@ func (c *situation) hasEtcd() bool { return c.etcdMember() != "" }
 // it, that is a hold.
 func etcdMessage(c *situation) string {
 	k := c.s.Etcd
-	message := fmt.Sprintf("leave it running: member %s of etcd is on it, and is moved to another node first: ",
-		c.etcdMember())
+	message := fmt.Sprintf("keep it running until etcd member %s has been moved to another node", c.etcdMember())
 	if k.Err == nil && k.Decision.Hold != nil {
-		message += fmt.Sprintf("see the hold %s: ", k.Decision.Hold.Reason)
+		message += fmt.Sprintf(" (see hold %s)", k.Decision.Hold.Reason)
 	}
-	return text.Sentence(message + k.Message())
+	return text.Sentence(message + ": " + k.Message())
 }

@@ -27,13 +27,13 @@ func withEtcd(w *clustertest.World) {
 var etcdScenarios = []scenario{
 	{name: "not in LINSTOR, with a member of etcd",
 		spoil: func(w *clustertest.World) { delete(w.Linstor.View.Nodes, "n01"); withEtcd(w) },
-		want:  decided{row: "unregistered-with-etcd", message: "member n01-1 of etcd is on it"}},
+		want:  decided{row: "unregistered-with-etcd", message: "until etcd member n01-1 has been moved"}},
 	{name: "marked for deletion, with a member of etcd",
 		spoil: func(w *clustertest.World) { w.Node("n01").Flags = []string{linstor.FlagDelete}; withEtcd(w) },
-		want:  decided{row: "deleted-with-etcd", message: "member n01-1 of etcd is on it"}},
+		want:  decided{row: "deleted-with-etcd", message: "until etcd member n01-1 has been moved"}},
 	{name: "empty, with a member of etcd", spoil: withEtcd,
 		want: decided{row: "empty-with-etcd",
-			message: "moved to another node first: 0 of 3 etcd members can vote; current step: grow"}},
+			message: "moved to another node: 0 of 3 etcd members can vote; current step: grow"}},
 	{name: "removed, with a member of etcd", policy: v1alpha1.NodesRemove, spoil: withEtcd,
 		want: decided{row: "empty-with-etcd", message: "member n01-1"}},
 	{name: "empty, with a member of etcd that no other node can have",
@@ -42,19 +42,19 @@ var etcdScenarios = []scenario{
 			w.Etcd.Decision.Hold = &membership.Hold{Reason: membership.EtcdStuck}
 			w.Etcd.Decision.Hold.Message = "there is no node"
 		},
-		want: decided{row: "empty-with-etcd", message: "see the hold EtcdStuck: there is no node"}},
+		want: decided{row: "empty-with-etcd", message: "(see hold EtcdStuck): there is no node"}},
 	{name: "empty, with a member of etcd by its label alone",
 		spoil: func(w *clustertest.World) {
 			w.Etcd = etcd.Failed(errors.New("the notes cannot be read"))
 			w.KubeNode("n01").Labels[pods.Label] = "n01-7"
 		},
 		want: decided{row: "empty-with-etcd",
-			message: "member n01-7 of etcd is on it, and is moved to another node first: the notes cannot be read"}},
+			message: "etcd member n01-7 has been moved to another node: the notes cannot be read"}},
 	{name: "empty, with the label of an etcd that the operator does not run any more",
 		spoil: func(w *clustertest.World) { w.KubeNode("n01").Labels[pods.Label] = "n01-7" },
 		want:  decided{row: "empty", state: removing, step: leaving.StepDelete}},
 	{name: "retained, with a member of etcd", policy: v1alpha1.NodesRetain, new: true, spoil: withEtcd,
-		want: decided{row: "retained", state: v1alpha1.LeavingRetained, message: "leave it running: member n01-1 of etcd"}},
+		want: decided{row: "retained", state: v1alpha1.LeavingRetained, message: "keep it running until etcd member n01-1"}},
 }
 
 func TestLeavingWithEtcd(t *testing.T) {

@@ -27,7 +27,7 @@ func judgeGone(s *cluster.Snapshot, leavers []*cluster.Leaver) {
 		case !l.Gone():
 		case l.Noted(remembered.GoneSince).IsZero(): // what cannot be read is no note: the time would begin at the year one
 			if err := s.TaskStates[goneKey(l.Name)].Err; err != nil {
-				l.Leave.Message += "; LINSTOR does not keep since when it is gone: " + text.OneLine(err.Error())
+				l.Leave.Message += "; cannot record in LINSTOR when it became unreachable: " + text.OneLine(err.Error())
 			}
 		// Nobody has to be asked first about the number of nodes that leave, and what LINSTOR evicted or deletes by itself
 		// is not asked about. One without copies is not deleted as long as it has snapshots, which it cannot get rid of.
@@ -39,47 +39,52 @@ func judgeGone(s *cluster.Snapshot, leavers []*cluster.Leaver) {
 }
 
 var loss = decisiontable.Table[*situation]{
-	Title: "A node is given up",
-	Intro: "For each node whose Node object is deleted, that LINSTOR does not reach, that may go, and for which the " +
-		"tables above find nothing to do, or would delete it although it has snapshots. Where no row holds, their " +
-		"decision stays, and where a row names no state, theirs does. The task that declares a node lost looks again.",
+	Title: "A node is declared lost",
+	Intro: "Applies to each node that may leave, if its Node object has been deleted and LINSTOR cannot reach it. The " +
+		"tables above must also have decided to take no step for the node, or to delete it although it has snapshots. If " +
+		"no row applies, their decision stands. If a row does not specify a state, the state from those tables stands. " +
+		"The task that declares a node lost repeats all checks.",
 	Rows: []decisiontable.Row[*situation]{
-		rule("lost-copies-unknown", "the spec or a human lets it be given up, and it is not known which copies are on it",
+		rule("lost-copies-unknown",
+			"the spec or an administrator allows it to be declared lost, but its replicas are unknown",
 			func(c *situation) bool { return c.mayBeGivenUp() && !c.copies() }, outcome{message: says(unknownMessage)}),
-		rule("lost-last-copy", "it may be given up, and the last copy of a volume may be on it, or that was asked about",
+		rule("lost-last-copy", "it may be declared lost, and it may hold the last replica of a volume, or a hold for "+
+			"this reason is open",
 			func(c *situation) bool { return c.mayBeGivenUp() && (c.held() || len(c.lastCopies()) > 0) },
 			outcome{hold: v1alpha1.HoldLastReplicaAtRisk, volumes: (*situation).lastCopies, message: lostCopyMessage}),
-		rule("lost-connected", "it may be given up, and another node has a DRBD connection to it: its machine runs",
+		rule("lost-connected",
+			"it may be declared lost, but another node has a DRBD connection to it, so its machine is running",
 			func(c *situation) bool { return c.mayBeGivenUp() && c.link() != "" },
 			outcome{message: func(c *situation) string {
-				return "it is not declared lost: " + c.link() + " still has a DRBD connection to it, so that its machine runs; " +
-					"switch it off"
+				return "not declared lost: node " + c.link() + " still has a DRBD connection to it, so its machine is running; " +
+					"power off the machine"
 			}}),
 		// Time alone decides about no snapshot, and neither does an answer to a question that has not named it.
-		rule("lost-only-snapshot", "it may be given up, and it has the only copy of a snapshot that no answer has named, "+
-			"or that was asked about and cannot be seen",
+		rule("lost-only-snapshot", "it may be declared lost, and it has the only copy of a snapshot that is not listed "+
+			"in an approval, or this hold is open for it and its snapshots are unknown",
 			func(c *situation) bool {
 				return c.mayBeGivenUp() && (!replica.Covers(c.agreed(), c.onlySnapshots()) ||
 					!c.knowsSnapshots() && c.asked(v1alpha1.HoldNodeGone))
 			},
 			outcome{hold: v1alpha1.HoldNodeGone, volumes: (*situation).names, message: goneMessage}),
-		rule("lost-snapshots-unknown", "it may be given up, and it is not known which snapshots are on it",
+		rule("lost-snapshots-unknown", "it may be declared lost, but its snapshots are unknown",
 			func(c *situation) bool { return c.mayBeGivenUp() && !c.knowsSnapshots() },
-			outcome{message: says("it is not declared lost: LINSTOR does not say which snapshots are on it")}),
-		rule("lost-refused", "it may be given up, and the last try failed",
+			outcome{message: says("not declared lost: LINSTOR does not report which snapshots are on it")}),
+		rule("lost-refused", "it may be declared lost, but the last attempt failed",
 			func(c *situation) bool { return c.mayBeGivenUp() && c.err() != nil },
 			outcome{state: v1alpha1.LeavingRemoving, step: StepLose, message: errMessage}),
-		rule("lost", "it may be given up", (*situation).mayBeGivenUp,
+		rule("lost", "it may be declared lost", (*situation).mayBeGivenUp,
 			outcome{state: v1alpha1.LeavingRemoving, step: StepLose,
-				message: says("it does not come back and is declared lost in LINSTOR")}),
-		{Name: "lost-later", When: "`spec.nodes.lostAfter` is set and has not passed", Then: "it waits; an open hold stays",
+				message: says("the node no longer exists and is being declared lost in LINSTOR")}),
+		{Name: "lost-later", When: "`spec.nodes.lostAfter` is set and has not elapsed",
+			Then:  "it waits; an open hold stays open",
 			Holds: func(c *situation) bool { return c.s.NodesSpec().LostAfter != nil },
 			Decide: func(c *situation) {
 				at := c.Noted(remembered.GoneSince).Add(c.s.NodesSpec().LostAfter.Duration).UTC().Format(time.RFC3339)
 				c.Leave.Message = fmt.Sprintf(
-					"its Node object is gone; it is declared lost at %s (spec.nodes.lostAfter) unless it comes back", at)
+					"its Node object has been deleted; it will be declared lost at %s (spec.nodes.lostAfter) unless it returns", at)
 			}},
-		rule("gone-for-long", "it has been gone for long, and nothing else is asked about it",
+		rule("gone-for-long", "it has been unreachable for a long time, and no other hold is open for it",
 			func(c *situation) bool { return c.awayFor(c.s.Timing.NodeGone) && c.Leave.Hold == "" },
 			outcome{hold: v1alpha1.HoldNodeGone, volumes: (*situation).names, message: goneMessage}),
 	},
@@ -130,27 +135,27 @@ func (c *situation) link() string {
 
 func lostCopyMessage(c *situation) string {
 	risk := c.lastCopies()
-	message := "it is not declared lost: the last copy of " + text.ListSome(risk) + " may be on it"
+	message := "not declared lost: it may hold the last replica of " + text.ListSome(risk)
 	if slices.ContainsFunc(risk, func(name string) bool { return slices.Contains(c.on().local, name) }) {
-		message += "; volumes without DRBD have no other: bring the machine back, or delete them"
+		message += "; volumes that do not use DRBD have no other replica, so bring the machine back or delete these volumes"
 	}
 	return message
 }
 
 func goneMessage(c *situation) string {
 	since := c.Noted(remembered.GoneSince).UTC().Format(time.RFC3339)
-	message := "its Node object is deleted, and LINSTOR has not reached it since " + since
+	message := "its Node object has been deleted, and LINSTOR has had no connection to it since " + since
 	if other := c.Node.Impostor(); other != "" {
-		message += fmt.Sprintf(", but %s in its place", other)
+		message += fmt.Sprintf("; LINSTOR is connected to node %s instead", other)
 	}
 	if !c.empty() {
-		message += "; it holds copies of " + text.ListSome(c.names())
+		message += "; it holds replicas of " + text.ListSome(c.names())
 	}
 	if n := len(c.snapshots()); n > 0 {
 		message += "; it holds " + text.Amount(n, "snapshot", "snapshots")
 	}
 	if only := c.onlySnapshots(); len(only) > 0 {
-		message += "; declare-lost gives up " + replica.OnlyCopyOf(only)
+		message += "; if you resume with declare-lost, you lose " + replica.OnlyCopyOf(only)
 	}
 	return message
 }
@@ -201,12 +206,12 @@ func declareLost(in *step.Input, l *cluster.Leaver) {
 		if n.UUID != uuid || !now.Gone() || now.Noted(remembered.GoneSince).IsZero() || !now.mayBeGivenUp() {
 			return nil // it came back, or is another one: the next look decides
 		}
-		word := "spec.nodes.lostAfter has passed"
+		word := "spec.nodes.lostAfter has elapsed"
 		if now.has(remembered.DeclareLost) {
-			word = "a human said so (hold " + n.Properties[remembered.DeclareLost] + ")"
+			word = "an administrator approved it (hold " + n.Properties[remembered.DeclareLost] + ")"
 		}
-		note := fmt.Sprintf("node %s was declared lost in LINSTOR: its Node object is gone, it was OFFLINE since %s, and %s",
-			name, n.Properties[remembered.GoneSince], word)
+		note := fmt.Sprintf("node %s was declared lost in LINSTOR: its Node object was deleted, it had been unreachable "+
+			"since %s, and %s", name, n.Properties[remembered.GoneSince], word)
 		return noderemoval.Lose(ctx, in, name, now.agreed(),
 			step.Notice{Warning: true, Reason: "NodeLost", Action: name, Note: note})
 	}})

@@ -67,7 +67,7 @@ var goneScenarios = []struct {
 	{name: "retained for ever", policy: v1alpha1.NodesRetain, away: 100 * day,
 		spoil: func(w *clustertest.World) { lostAfter(w, time.Hour) },
 		want: decided{row: "retained-again", state: v1alpha1.LeavingRetained, step: leaving.StepUndo,
-			message: "removalPolicy Retain keeps it in LINSTOR"}},
+			message: "under removalPolicy Retain, it stays in LINSTOR"}},
 	{name: "a mass failure", away: day,
 		spoil: func(w *clustertest.World) {
 			withinADay(w)
@@ -78,7 +78,7 @@ var goneScenarios = []struct {
 		want: decided{row: "mass-failure", message: "many nodes failed"}},
 	{name: "LINSTOR has just started, and knows no copy", policy: v1alpha1.NodesEvacuate, away: day,
 		spoil: func(w *clustertest.World) { w.Spread("a@n01 -", "a@n02 -"); startsLinstor(w) },
-		want:  decided{row: "connecting", message: "connects to its satellites"}},
+		want:  decided{row: "connecting", message: "connecting to its satellites"}},
 	{name: "LINSTOR has just started, and it may be given up", away: day,
 		spoil: func(w *clustertest.World) { withinADay(w); wordGiven(w); startsLinstor(w) },
 		want:  decided{row: "connecting"}},
@@ -101,7 +101,7 @@ var goneScenarios = []struct {
 	{name: "another machine in its place, short ago", away: 59 * time.Minute, spoil: impostor,
 		want: decided{row: "impostor", message: "n09"}},
 	{name: "no policy, short ago", away: 59 * time.Minute, spoil: func(*clustertest.World) {},
-		want: decided{row: "remove-waits", message: "holds 2 copies (a, b)"}},
+		want: decided{row: "remove-waits", message: "holds 2 replicas (a, b)"}},
 	{name: "never noted", away: day,
 		spoil: func(w *clustertest.World) { withinADay(w); delete(w.Node("n01").Properties, remembered.GoneSince) },
 		want:  decided{row: "remove-waits"}},
@@ -111,7 +111,7 @@ var goneScenarios = []struct {
 			delete(w.Node("n01").Properties, remembered.GoneSince)
 			fails(w, "gone/n01", errors.New("refused"))
 		},
-		want: decided{row: "remove-waits", message: "since when it is gone: refused"}},
+		want: decided{row: "remove-waits", message: "when it became unreachable: refused"}},
 	{name: "a note that cannot be read", away: day,
 		spoil: func(w *clustertest.World) {
 			withinADay(w)
@@ -127,10 +127,10 @@ var goneScenarios = []struct {
 	{name: "evacuated as far as it goes, short ago", policy: v1alpha1.NodesEvacuate, away: 59 * time.Minute,
 		spoil: func(w *clustertest.World) { w.Evacuating("n01") },
 		want: decided{row: "left-on-a-dead-machine", state: evacuating,
-			message: "2 copies (a, b) to go; its machine is gone"}},
+			message: "still to be moved: 2 replicas (a, b); its machine no longer exists"}},
 	{name: "asked about its last copy", policy: v1alpha1.NodesEvacuate, away: day,
 		spoil: func(w *clustertest.World) { w.Spread("a@n01 -") },
-		want:  decided{row: "last-copy", hold: atRisk, volumes: []string{"a"}, message: "last copy of a"}},
+		want:  decided{row: "last-copy", hold: atRisk, volumes: []string{"a"}, message: "last replica of a"}},
 
 	{name: "not known what is on it", away: day,
 		spoil: func(w *clustertest.World) { wordGiven(w); w.Linstor.View.ResourcesKnown = false },
@@ -145,22 +145,22 @@ var goneScenarios = []struct {
 	{name: "the last copy", away: day,
 		spoil: func(w *clustertest.World) { withinADay(w); w.Spread("a@n01 -", "b@n01 -", "b@n03 UpToDate") },
 		want: decided{row: "lost-last-copy", hold: atRisk, volumes: []string{"a"},
-			message: "last copy of a may"}},
+			message: "it may hold the last replica of a"}},
 	{name: "the last copy, in spite of a human's word", away: day,
 		spoil: func(w *clustertest.World) { wordGiven(w); w.Spread("a@n01 -", "a@n02 Inconsistent") },
 		want: decided{row: "lost-last-copy", hold: atRisk, volumes: []string{"a"},
-			message: "last copy of a may"}},
+			message: "it may hold the last replica of a"}},
 	{name: "the last copy, without DRBD", away: day,
 		spoil: func(w *clustertest.World) { wordGiven(w); w.Spread("a@n01 -"); local(w) },
 		want: decided{row: "lost-last-copy", hold: atRisk, volumes: []string{"a"},
-			message: "volumes without DRBD have no other"}},
+			message: "volumes that do not use DRBD have no other"}},
 	{name: "a copy that was asked about", away: day,
 		spoil: func(w *clustertest.World) { wordGiven(w); asked(w, v1alpha1.HoldLastReplicaAtRisk) },
-		want:  decided{row: "lost-last-copy", hold: atRisk, message: "it is not declared lost"}},
+		want:  decided{row: "lost-last-copy", hold: atRisk, message: "not declared lost"}},
 	{name: "a look at the very moment found one", away: day,
 		spoil: func(w *clustertest.World) { withinADay(w); fails(w, "leave/n01", foundOne("b")) },
 		want: decided{row: "lost-last-copy", hold: atRisk, volumes: []string{"b"},
-			message: "last copy of b may"}},
+			message: "it may hold the last replica of b"}},
 	{name: "a connection", away: day,
 		spoil: func(w *clustertest.World) {
 			withinADay(w)
@@ -170,7 +170,7 @@ var goneScenarios = []struct {
 	{name: "its time has come, and it has the only copy of a snapshot", away: day,
 		spoil: func(w *clustertest.World) { withinADay(w); snapshots(w, "a/s1 n01", "b/s2 n01 n03") },
 		want: decided{row: "lost-only-snapshot", hold: v1alpha1.HoldNodeGone, volumes: []string{"a", "b"},
-			message: "it holds 2 snapshots; declare-lost gives up the only copy of 1 snapshot (a/s1)"}},
+			message: "it holds 2 snapshots; if you resume with declare-lost, you lose the only copy of 1 snapshot (a/s1)"}},
 	{name: "a word that was given before a snapshot had its only copy there", away: day,
 		spoil: func(w *clustertest.World) { wordGiven(w); snapshots(w, "a/s1 n01") },
 		want: decided{row: "lost-only-snapshot", hold: v1alpha1.HoldNodeGone, volumes: []string{"a", "b"},
@@ -190,7 +190,7 @@ var goneScenarios = []struct {
 		want:  decided{row: "lost", state: removing, step: leaving.StepLose}},
 	{name: "its snapshots cannot be read", away: day,
 		spoil: func(w *clustertest.World) { withinADay(w); w.Linstor.View.SnapshotsOn = nil },
-		want:  decided{row: "lost-snapshots-unknown", message: "does not say which snapshots"}},
+		want:  decided{row: "lost-snapshots-unknown", message: "does not report which snapshots"}},
 	{name: "its snapshots cannot be read for a moment, and were asked about", away: day,
 		spoil: func(w *clustertest.World) {
 			withinADay(w)
@@ -212,7 +212,7 @@ var goneScenarios = []struct {
 		spoil: func(w *clustertest.World) { withinADay(w); fails(w, "leave/n01", errors.New("refused")) },
 		want:  decided{row: "lost-refused", state: removing, step: leaving.StepLose, message: "refused"}},
 	{name: "its time has come", away: day, spoil: withinADay,
-		want: decided{row: "lost", state: removing, step: leaving.StepLose, message: "is declared lost"}},
+		want: decided{row: "lost", state: removing, step: leaving.StepLose, message: "is being declared lost"}},
 	{name: "a human's word", away: time.Hour, spoil: func(w *clustertest.World) { wordGiven(w) },
 		want: decided{row: "lost", state: removing, step: leaving.StepLose}},
 	{name: "evacuated as far as it goes", policy: v1alpha1.NodesEvacuate, away: day,
@@ -241,14 +241,14 @@ var goneScenarios = []struct {
 			message: "2026-03-01T12:00:01Z"}},
 	{name: "no policy, a human is asked", away: time.Hour, spoil: func(*clustertest.World) {},
 		want: decided{row: "gone-for-long", hold: v1alpha1.HoldNodeGone, volumes: []string{"a", "b"},
-			message: "copies of a, b"}},
+			message: "replicas of a, b"}},
 	{name: "another machine in its place", away: time.Hour, spoil: impostor,
 		want: decided{row: "gone-for-long", hold: v1alpha1.HoldNodeGone, volumes: []string{"a", "b"},
-			message: "but n09 in its place"}},
+			message: "connected to node n09"}},
 	{name: "evacuated as far as it goes, a human is asked", policy: v1alpha1.NodesEvacuate, away: time.Hour,
 		spoil: func(w *clustertest.World) { w.Evacuating("n01") },
 		want: decided{row: "gone-for-long", state: evacuating, hold: v1alpha1.HoldNodeGone,
-			volumes: []string{"a", "b"}, message: "copies of a, b"}},
+			volumes: []string{"a", "b"}, message: "replicas of a, b"}},
 }
 
 func TestGoneNodes(t *testing.T) {

@@ -43,7 +43,7 @@ func TestDeclareLost(t *testing.T) {
 			spoil: func(w *clustertest.World) { delete(w.Node("n01").Properties, remembered.DeclareLost) }},
 		{name: "gone already", spoil: func(w *clustertest.World) { delete(w.Linstor.View.Nodes, "n01") }},
 		{name: "the last copy by now", spoil: func(w *clustertest.World) { w.Spread("a@n01 -", "a@n02 Outdated") },
-			fails: "last up-to-date copy"},
+			fails: "last up-to-date replica"},
 		{name: "a connection by now",
 			spoil: func(w *clustertest.World) { w.Linstor.View.Resources[1].Connected = map[string]bool{"n01": true} },
 			fails: "n02 still has a DRBD connection"},

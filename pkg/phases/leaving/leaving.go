@@ -81,9 +81,10 @@ func DeriveGone(s *cluster.Snapshot) {
 
 // Markdown is the page about nodes that leave, made from the tables.
 func Markdown() string {
-	return decisiontable.Page("A node that leaves", "pkg/phases/leaving", "Each reconcile decides anew for each node "+
-		"that leaves, from what is observed and from what LINSTOR's properties remember. In each table the first row that "+
-		"holds decides. A node is `Waiting`, or `Retained` under that policy, unless a row names another state.",
+	return decisiontable.Page("A node that leaves", "pkg/phases/leaving", "On each reconcile, the operator "+
+		"re-evaluates each leaving node, based on the observed state and on the records in LINSTOR's properties. In each "+
+		"table, the first matching row applies. A node is `Waiting`, or `Retained` under that policy, unless the row "+
+		"specifies a different state.",
 		hindrance.Markdown(), announcement.Markdown(), departure.Markdown(), loss.Markdown())
 }
 
@@ -171,9 +172,9 @@ func judgeGoing(s *cluster.Snapshot, going []*situation) {
 func noteRetained(s *cluster.Snapshot) {
 	for _, g := range s.Gone {
 		if l := (&cluster.Leaver{Node: g.Linstor}); l.Gone() && g.Problem == nil {
-			g.Problem = &cluster.Problem{Reason: "NodeGoneRetained", Message: "the Node object is deleted and LINSTOR does " +
-				"not reach the node; under removalPolicy Retain nothing makes its copies anew: bring it back, or set " +
-				"spec.nodes.removalPolicy to Evacuate or Remove"}
+			g.Problem = &cluster.Problem{Reason: "NodeGoneRetained", Message: "the Node object has been deleted and LINSTOR " +
+				"cannot reach the node; under removalPolicy Retain, its replicas are not rebuilt on other nodes: bring the node " +
+				"back, or set spec.nodes.removalPolicy to Evacuate or Remove"}
 		}
 	}
 }

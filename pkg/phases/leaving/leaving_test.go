@@ -140,7 +140,8 @@ func TestManyThatLeaveAtOnceAreAskedAbout(t *testing.T) {
 
 func TestContentsAreCountedAndNamed(t *testing.T) {
 	for want, copies := range map[string][]string{
-		"1 copy (a)": {"a@n01 UpToDate", "b@n02 UpToDate"}, "2 copies (a, b)": {"b@n01 UpToDate", "a@n01 UpToDate"},
+		"1 replica (a)":     {"a@n01 UpToDate", "b@n02 UpToDate"},
+		"2 replicas (a, b)": {"b@n01 UpToDate", "a@n01 UpToDate"},
 	} {
 		v := &linstor.View{Resources: clustertest.CopiesOf(copies...)}
 		if got := leaving.ContentsOf(v, "n01").String(); got != want {

@@ -140,152 +140,161 @@ func rule(name, when string, holds func(*situation) bool, o outcome) decisiontab
 // hindrance is about a node that cannot leave now, or that leaves in a way of its own.
 var hindrance = decisiontable.Table[*situation]{
 	Title: "What comes first",
-	Intro: "For each member that the spec no longer picks, and each registered node whose Node object is gone. Where " +
-		"no row holds, the next table decides about a node that begins to leave, and the one after it about one that goes.",
+	Intro: "Applies to each member that the spec no longer selects, and to each registered node whose Node object has " +
+		"been deleted. If no row applies, the next table covers nodes that start to leave, and the table after that " +
+		"covers nodes that may leave.",
 	Rows: []decisiontable.Row[*situation]{
-		rule("unregistered-with-etcd", "LINSTOR answers and does not have the node, a member of etcd is on it, and LINSTOR "+
+		rule("unregistered-with-etcd", "LINSTOR responds but does not have the node, an etcd member is on it, and LINSTOR "+
 			"is not being upgraded",
 			func(c *situation) bool { return c.known() && c.Node == nil && c.hasEtcd() && c.s.Upgrade == nil },
 			outcome{message: etcdMessage}),
-		rule("not-registered", "LINSTOR answers and does not have the node",
+		rule("not-registered", "LINSTOR responds but does not have the node",
 			func(c *situation) bool { return c.known() && c.Node == nil },
 			outcome{state: v1alpha1.LeavingRemoving, step: stepForget,
-				message: says("it is not in LINSTOR; its pods and labels are being removed")}),
-		rule("given-up-again", "a human gave the data of the node's earlier machine up, `removalPolicy` is `Retain`, and "+
-			"something was begun under another policy",
+				message: says("it is not registered in LINSTOR; its pods and labels are being removed")}),
+		rule("given-up-again", "an administrator gave up the data on the node's earlier machine, `removalPolicy` is "+
+			"`Retain`, and the removal had started under another policy",
 			func(c *situation) bool { return c.givenUp() && c.again() }, outcome{step: StepUndo, message: replacedMessage}),
-		rule("given-up", "a human gave the data of the node's earlier machine up",
+		rule("given-up", "an administrator gave up the data on the node's earlier machine",
 			(*situation).givenUp, outcome{message: replacedMessage}),
-		rule("replaced-again", "the node runs on another machine than the registered one, `removalPolicy` is `Retain`, and "+
-			"something was begun under another policy",
+		rule("replaced-again", "the node is running on a machine other than the registered one, `removalPolicy` is "+
+			"`Retain`, and the removal had started under another policy",
 			func(c *situation) bool { return c.replaced() && c.again() },
 			outcome{step: StepUndo, hold: v1alpha1.HoldMachineReplaced, message: replacedMessage}),
-		rule("replaced", "the node runs on another machine than the registered one: what LINSTOR says of it is about the "+
-			"earlier one", (*situation).replaced, outcome{hold: v1alpha1.HoldMachineReplaced, message: replacedMessage}),
-		rule("retained-again", "`removalPolicy` is `Retain`, and something was begun under another policy",
+		rule("replaced", "the node is running on a machine other than the registered one, so LINSTOR's records "+
+			"describe the earlier machine", (*situation).replaced,
+			outcome{hold: v1alpha1.HoldMachineReplaced, message: replacedMessage}),
+		rule("retained-again", "`removalPolicy` is `Retain`, and the removal had started under another policy",
 			(*situation).again, outcome{state: v1alpha1.LeavingRetained, step: StepUndo, message: retainedMessage}),
 		rule("retained", "`removalPolicy` is `Retain`",
 			(*situation).retains, outcome{state: v1alpha1.LeavingRetained, message: retainedMessage}),
-		rule("unknown", "LINSTOR does not answer", func(c *situation) bool { return !c.known() },
-			outcome{message: because("; LINSTOR does not answer")}),
+		rule("unknown", "LINSTOR does not respond", func(c *situation) bool { return !c.known() },
+			outcome{message: because("; LINSTOR does not respond")}),
 		rule("maintenance", "the node is under maintenance",
 			func(c *situation) bool { return c.Member != nil && c.Member.Maintenance },
-			outcome{message: says("it is under maintenance: nothing is done")}),
+			outcome{message: says("it is under maintenance, so the operator takes no action")}),
 		rule("mass-failure", "many nodes failed at the same time", func(c *situation) bool { return c.s.Frozen() },
-			outcome{message: says("many nodes failed at the same time: nothing is done")}),
+			outcome{message: says("many nodes failed at the same time, so the operator takes no action")}),
 		// Copies that are well on other nodes would not count, and for the lack of them a human would be asked.
-		rule("connecting", "LINSTOR has just begun to answer, and connects to its satellites",
+		rule("connecting", "LINSTOR has just started to respond and is connecting to its satellites",
 			func(c *situation) bool { return c.s.Connecting() },
-			outcome{message: because("; LINSTOR has just begun to answer, and connects to its satellites")}),
-		rule("evicted-gone", "LINSTOR evicted the node, and its Node object is gone",
+			outcome{message: because("; LINSTOR has just started to respond and is connecting to its satellites")}),
+		rule("evicted-gone", "LINSTOR evicted the node, and its Node object has been deleted",
 			func(c *situation) bool { return c.evicted() && c.Member == nil }, outcome{message: says(evictedMessage)}),
-		rule("evicted", "LINSTOR evicted the node, and that is not noted yet",
+		rule("evicted", "LINSTOR evicted the node, and this has not been recorded yet",
 			func(c *situation) bool { return c.evicted() && !c.stuck() },
 			outcome{step: stepStuck, message: says(evictedMessage)}),
-		rule("evicted-for-long", "LINSTOR evicted the node long ago",
+		rule("evicted-for-long", "LINSTOR evicted the node a long time ago",
 			func(c *situation) bool { return c.evicted() && c.stuckForLong() },
 			outcome{hold: v1alpha1.HoldEvacuationStuck, message: says(evictedMessage)}),
 		rule("evicted-noted", "LINSTOR evicted the node", (*situation).evicted, outcome{message: says(evictedMessage)}),
-		rule("deleted-with-etcd", "LINSTOR deletes the node, which holds nothing, and a member of etcd is on it",
+		rule("deleted-with-etcd", "LINSTOR is deleting the node, which is empty, and an etcd member is on it",
 			func(c *situation) bool { return c.deletedAndEmpty() && c.hasEtcd() }, outcome{message: etcdMessage}),
-		rule("deleted-refused", "LINSTOR deletes the node, which holds nothing, and the last try failed",
+		rule("deleted-refused", "LINSTOR is deleting the node, which is empty, but the last attempt failed",
 			func(c *situation) bool { return c.deletedAndEmpty() && c.err() != nil },
 			outcome{step: StepDelete, message: errMessage}),
-		rule("deleted-empty", "LINSTOR deletes the node, which holds nothing: it must be deleted once more",
+		rule("deleted-empty", "LINSTOR is deleting the node, which is empty, so it must be deleted a second time",
 			(*situation).deletedAndEmpty,
 			outcome{state: v1alpha1.LeavingRemoving, step: StepDelete, message: says(emptyMessage)}),
-		rule("deleted", "LINSTOR deletes the node when its satellite is ONLINE, because copies are left",
+		rule("deleted", "LINSTOR will delete the node once its satellite is ONLINE, because replicas remain on it",
 			func(c *situation) bool { return c.Node.HasFlag(linstor.FlagDelete) },
 			outcome{state: v1alpha1.LeavingRemoving,
-				message: says("LINSTOR deletes it, and waits for its satellite to be ONLINE")}),
+				message: says("LINSTOR will delete it once its satellite is ONLINE")}),
 	},
 }
 
 var announcement = decisiontable.Table[*situation]{
-	Title: "A node begins to leave",
-	Intro: "For each node that may not go yet. If many begin at once, somebody may have made a mistake with a label or " +
-		"a selector, and is asked before anything is done.",
+	Title: "A node starts to leave",
+	Intro: "Applies to each node that may not leave yet. If many nodes start to leave at once, a label or selector may " +
+		"be wrong, so the operator requires approval before it does anything.",
 	Rows: []decisiontable.Row[*situation]{
-		rule("new-among-many", "many nodes begin at once, and this one is not noted yet",
+		rule("new-among-many", "many nodes start to leave at once, and this one has not been recorded yet",
 			func(c *situation) bool { return c.many != "" && !c.noted() },
 			outcome{step: stepNote, hold: v1alpha1.HoldTooManyNodesLeaving, message: manyMessage}),
-		rule("one-of-many", "many nodes begin at once", func(c *situation) bool { return c.many != "" },
+		rule("one-of-many", "many nodes start to leave at once", func(c *situation) bool { return c.many != "" },
 			outcome{hold: v1alpha1.HoldTooManyNodesLeaving, message: manyMessage}),
-		rule("new", "the node is not noted yet", func(c *situation) bool { return !c.noted() },
+		rule("new", "the node has not been recorded yet", func(c *situation) bool { return !c.noted() },
 			outcome{step: stepNote, message: func(c *situation) string {
 				return c.consequence("in " + c.s.Timing.Leave.String())
 			}}),
-		rule("announced", "the node was noted less than the delay ago",
+		rule("announced", "the delay since the node was recorded has not yet elapsed",
 			func(c *situation) bool { return c.s.Now.Before(c.due()) }, outcome{message: dueMessage}),
-		rule("due", "the delay is over", nil, outcome{step: stepAdmit, message: dueMessage}),
+		rule("due", "the delay has elapsed", nil, outcome{step: stepAdmit, message: dueMessage}),
 	},
 }
 
 var departure = decisiontable.Table[*situation]{
-	Title: "A node goes",
-	Intro: "For each node that may go. Those whose evacuation has begun come first, then by name.",
+	Title: "A node leaves",
+	Intro: "Applies to each node that may leave. Nodes whose evacuation has started come first, followed by the others " +
+		"by name.",
 	Rows: []decisiontable.Row[*situation]{
-		rule("copies-unknown", "it is not known which copies are on the node",
+		rule("copies-unknown", "the replicas on the node are unknown",
 			func(c *situation) bool { return !c.copies() }, outcome{message: says(unknownMessage)}),
-		rule("impostor", "LINSTOR is connected to another machine in the node's name",
+		rule("impostor", "LINSTOR is connected to a different machine instead of the node",
 			func(c *situation) bool { return c.Node.Impostor() != "" },
 			outcome{message: func(c *situation) string { return address.ImpostorProblem(c.Node).Message }}),
-		rule("empty-with-etcd", "the node holds nothing, and a member of etcd is on it",
+		rule("empty-with-etcd", "the node is empty, and an etcd member is on it",
 			func(c *situation) bool { return c.empty() && c.hasEtcd() }, outcome{message: etcdMessage}),
-		rule("empty-refused", "the node holds nothing, and the last try to delete it failed",
+		rule("empty-refused", "the node is empty, but the last attempt to delete it failed",
 			func(c *situation) bool { return c.empty() && c.err() != nil }, outcome{step: StepDelete, message: errMessage}),
-		rule("empty", "the node holds nothing", (*situation).empty,
+		rule("empty", "the node is empty", (*situation).empty,
 			outcome{state: v1alpha1.LeavingRemoving, step: StepDelete, message: says(emptyMessage)}),
-		rule("remove-waits", "`removalPolicy` is `Remove`, and the node holds something",
+		rule("remove-waits", "`removalPolicy` is `Remove`, and the node is not empty",
 			func(c *situation) bool { return c.s.RemovalPolicy() == v1alpha1.NodesRemove && !c.begun() },
 			outcome{message: func(c *situation) string {
-				return "it holds " + c.on().String() + ": removalPolicy Remove waits until nothing is on it"
+				return "it holds " + c.on().String() + "; under removalPolicy Remove, the operator waits until the node is empty"
 			}}),
-		rule("taken-back", "the evacuation was seen, and somebody took it back in LINSTOR",
+		rule("taken-back", "the evacuation had started but was canceled in LINSTOR",
 			func(c *situation) bool { return c.unflagged() && c.has(remembered.EvacuateSeen) },
 			outcome{hold: v1alpha1.HoldEvacuationStuck,
-				message: says("somebody took its evacuation back in LINSTOR (linstor node restore)")}),
-		rule("asked", "LINSTOR was asked to evacuate the node and has not begun yet",
+				message: says("its evacuation was canceled in LINSTOR (linstor node restore)")}),
+		rule("asked", "the evacuation was requested, but LINSTOR has not started it yet",
 			func(c *situation) bool {
 				return c.unflagged() && c.s.Now.Sub(c.Noted(remembered.EvacuateAsked)) < c.s.Timing.EvacuationAnswer
 			},
 			outcome{state: v1alpha1.LeavingEvacuating,
-				message: says("LINSTOR was asked to evacuate it and has not begun yet")}),
+				message: says("its evacuation was requested, but LINSTOR has not started it yet")}),
 		// A request that was lost on its way is sent again, long after LINSTOR must have taken it up if it had got it.
-		rule("asked-in-vain", "LINSTOR was asked to evacuate the node long ago", (*situation).unflagged,
+		rule("asked-in-vain", "the evacuation was requested a long time ago, but LINSTOR has not started it",
+			(*situation).unflagged,
 			outcome{state: v1alpha1.LeavingEvacuating, step: StepEvacuate,
-				message: says("LINSTOR did not take up its evacuation; it is asked again")}),
-		rule("begun", "LINSTOR evacuates the node, and that is not noted yet",
+				message: says("LINSTOR did not start its evacuation; the request is being sent again")}),
+		rule("begun", "LINSTOR is evacuating the node, and this has not been recorded yet",
 			func(c *situation) bool { return c.has(remembered.EvacuateAsked) && !c.has(remembered.EvacuateSeen) },
 			outcome{state: v1alpha1.LeavingEvacuating, step: stepConfirm, message: toGo}),
-		rule("moves-again", "LINSTOR moves copies again", func(c *situation) bool { return c.moves() && c.stuck() },
+		rule("moves-again", "LINSTOR is moving replicas again", func(c *situation) bool { return c.moves() && c.stuck() },
 			outcome{state: v1alpha1.LeavingEvacuating, step: stepMoving, message: toGo}),
-		rule("moves", "LINSTOR moves copies", (*situation).moves, outcome{state: v1alpha1.LeavingEvacuating, message: toGo}),
-		rule("left-on-a-dead-machine", "nothing moves, and the Node object is gone",
+		rule("moves", "LINSTOR is moving replicas", (*situation).moves,
+			outcome{state: v1alpha1.LeavingEvacuating, message: toGo}),
+		rule("left-on-a-dead-machine", "nothing is moving, and the Node object has been deleted",
 			func(c *situation) bool { return c.begun() && c.Member == nil },
 			outcome{state: v1alpha1.LeavingEvacuating, message: func(c *situation) string {
-				return toGo(c) + "; its machine is gone, so that LINSTOR cannot delete them there"
+				return toGo(c) + "; its machine no longer exists, so LINSTOR cannot delete them there"
 			}}),
-		rule("stops", "nothing moves, and that is not noted yet", func(c *situation) bool { return c.begun() && !c.stuck() },
+		rule("stops", "nothing is moving, and this has not been recorded yet",
+			func(c *situation) bool { return c.begun() && !c.stuck() },
 			outcome{state: v1alpha1.LeavingEvacuating, step: stepStuck, message: toGo}),
 		rule("no-place-for-the-last-copy",
-			"nothing has moved for long, and the last up-to-date copy of a volume is on the node, or that was asked about",
+			"nothing has moved for a long time, and the last up-to-date replica of a volume is on the node, or a hold "+
+				"for this reason is open",
 			func(c *situation) bool {
 				return c.begun() && c.stuckForLong() && (c.held() || len(c.unmoved()) > 0)
 			},
 			outcome{state: v1alpha1.LeavingEvacuating, hold: v1alpha1.HoldLastReplicaAtRisk, volumes: (*situation).unmoved,
-				message: lastCopy((*situation).unmoved, "LINSTOR finds no place for %s, whose last up-to-date copy is on it")}),
-		rule("stuck", "nothing has moved for long", func(c *situation) bool { return c.begun() && c.stuckForLong() },
+				message: lastCopy((*situation).unmoved,
+					"LINSTOR cannot find another node for the last up-to-date replica of %s")}),
+		rule("stuck", "nothing has moved for a long time", func(c *situation) bool { return c.begun() && c.stuckForLong() },
 			outcome{state: v1alpha1.LeavingEvacuating, hold: v1alpha1.HoldEvacuationStuck, volumes: (*situation).names,
-				message: func(c *situation) string { return "LINSTOR does not move " + c.on().String() }}),
-		rule("stands-still", "nothing moves", (*situation).begun, outcome{state: v1alpha1.LeavingEvacuating, message: toGo}),
-		rule("still-placed", "LINSTOR may still place new copies on nodes that leave",
+				message: func(c *situation) string { return "LINSTOR is not moving " + c.on().String() }}),
+		rule("stands-still", "nothing is moving", (*situation).begun,
+			outcome{state: v1alpha1.LeavingEvacuating, message: toGo}),
+		rule("still-placed", "LINSTOR may still place new replicas on leaving nodes",
 			func(c *situation) bool { return c.placed }, outcome{message: func(c *situation) string {
-				return "its data moves as soon as LINSTOR places nothing new on the nodes that leave" + c.whyPlaced
+				return "its evacuation starts once new placements on leaving nodes are disabled" + c.whyPlaced
 			}}),
-		rule("offline", "the node is not ONLINE: LINSTOR would delete its copies instead of moving them",
+		rule("offline", "the node is not ONLINE, so LINSTOR would delete its replicas instead of moving them",
 			func(c *situation) bool { return c.offline() && !c.stuck() }, outcome{step: stepStuck, message: offlineMessage}),
-		rule("offline-for-long", "the node has not been ONLINE for long",
+		rule("offline-for-long", "the node has not been ONLINE for a long time",
 			func(c *situation) bool { return c.offline() && c.stuckForLong() },
 			outcome{hold: v1alpha1.HoldEvacuationStuck, message: offlineMessage}),
 		rule("offline-noted", "the node is not ONLINE", (*situation).offline, outcome{message: offlineMessage}),
@@ -294,25 +303,26 @@ var departure = decisiontable.Table[*situation]{
 			outcome{step: stepMoving, message: says("its satellite is ONLINE again")}),
 		// LINSTOR deletes a copy that it does not know to be up to date, instead of moving it: that must not be the last.
 		rule("last-copy",
-			"the last copy of a volume may be on the node, and is not known to be up to date, or that was asked about",
+			"the last replica of a volume may be on the node and is not known to be up to date, or a hold for this reason "+
+				"is open",
 			func(c *situation) bool { return c.held() || len(c.dropped()) > 0 },
 			outcome{hold: v1alpha1.HoldLastReplicaAtRisk, volumes: (*situation).dropped, message: lastCopy((*situation).dropped,
-				"the last copy of %s may be on it, and is not known to be up to date: LINSTOR would delete it "+
+				"it may hold the last replica of %s, which is not known to be up to date: LINSTOR would delete it "+
 					"instead of moving it")}),
-		rule("no-slot", "as many nodes are evacuated as may be at the same time", func(c *situation) bool { return !c.slot },
-			outcome{message: says("it waits for other nodes to be evacuated (spec.nodes.maxConcurrentEvacuations)")}),
-		rule("evacuate", "nothing stands in the way", nil,
+		rule("no-slot", "the maximum number of nodes is already being evacuated", func(c *situation) bool { return !c.slot },
+			outcome{message: says("waiting for the evacuation of other nodes (spec.nodes.maxConcurrentEvacuations)")}),
+		rule("evacuate", "nothing prevents the evacuation", nil,
 			outcome{state: v1alpha1.LeavingEvacuating, step: StepEvacuate, message: func(c *situation) string {
-				return "LINSTOR is asked to move " + c.on().String()
+				return "requesting the evacuation of " + c.on().String()
 			}}),
 	},
 }
 
 const (
-	evictedMessage = "LINSTOR evicted it and makes its copies elsewhere; only declaring it lost, or restoring it, " +
-		"goes on from here"
-	emptyMessage   = "it holds nothing; it is being taken out of LINSTOR"
-	unknownMessage = "it is not known yet which copies are on it"
+	evictedMessage = "LINSTOR evicted it and is rebuilding its replicas on other nodes; to continue, declare it lost " +
+		"or restore it"
+	emptyMessage   = "it is empty and is being removed from LINSTOR"
+	unknownMessage = "its replicas are not known yet"
 )
 
 func says(message string) func(*situation) string { return func(*situation) string { return message } }
@@ -328,14 +338,14 @@ func (c *situation) cause() string { return selection.Cause(&c.s.Facts, c.Leaver
 func (c *situation) consequence(when string) string {
 	switch why := c.cause(); {
 	case c.s.RemovalPolicy() == v1alpha1.NodesEvacuate:
-		return why + "; removalPolicy Evacuate: LINSTOR begins to move its data " + when
+		return why + "; under removalPolicy Evacuate, LINSTOR will start moving its data " + when
 	case c.s.RemovalPolicy() == v1alpha1.NodesRemove:
-		return why + "; removalPolicy Remove: it is taken out of LINSTOR as soon as nothing is on it, " + when +
+		return why + "; under removalPolicy Remove, it will be removed from LINSTOR once it is empty, " + when +
 			" at the earliest"
 	case c.Member == nil:
-		return why + "; removalPolicy Retain keeps it in LINSTOR; its copies of volumes are not rebuilt on other nodes"
+		return why + "; under removalPolicy Retain, it stays in LINSTOR, and its replicas are not rebuilt on other nodes"
 	default:
-		return why + "; removalPolicy Retain keeps its satellite and its data"
+		return why + "; under removalPolicy Retain, its satellite and its data are kept"
 	}
 }
 
@@ -355,10 +365,10 @@ func replacedMessage(c *situation) string { return noderemoval.ReplacedProblem(c
 
 func errMessage(c *situation) string { return text.OneLine(c.err().Error()) }
 
-func toGo(c *situation) string { return c.on().String() + " to go" }
+func toGo(c *situation) string { return "still to be moved: " + c.on().String() }
 
 func manyMessage(c *situation) string {
-	return fmt.Sprintf("%s; %s leave at once: a human is asked first", c.cause(), c.many)
+	return fmt.Sprintf("%s; %s are leaving at once, which requires approval", c.cause(), c.many)
 }
 
 func offlineMessage(c *situation) string {
@@ -370,7 +380,7 @@ func lastCopy(volumes func(*situation) []string, format string) func(*situation)
 	return func(c *situation) string {
 		risk := volumes(c)
 		if len(risk) == 0 { // no longer, as far as the view knows
-			return "it held the last copy of a volume; the answer to that question has not come"
+			return "it held the last replica of a volume, and the hold for this reason is still open"
 		}
 		return c.on().atRisk(risk, fmt.Sprintf(format, text.ListSome(risk)))
 	}

@@ -99,31 +99,32 @@ type scenario struct {
 var leavingScenarios = []scenario{
 	{name: "not in LINSTOR", policy: v1alpha1.NodesRemove,
 		spoil: func(w *clustertest.World) { delete(w.Linstor.View.Nodes, "n01") },
-		want:  decided{row: "not-registered", state: removing, step: leaving.StepForget, message: "it is not in LINSTOR"}},
+		want: decided{row: "not-registered", state: removing, step: leaving.StepForget,
+			message: "it is not registered in LINSTOR"}},
 	{name: "retained, and never registered", policy: v1alpha1.NodesRetain,
 		spoil: func(w *clustertest.World) { delete(w.Linstor.View.Nodes, "n01") },
 		want:  decided{row: "not-registered", state: removing, step: leaving.StepForget}},
 	{name: "retained after another policy, on a machine that was given up", policy: v1alpha1.NodesRetain, spoil: givenUp,
 		want: decided{row: "given-up-again", state: v1alpha1.LeavingRetained, step: leaving.StepUndo,
-			message: "LINSTOR forgets the earlier machine, and the node has left"}},
+			message: "the earlier machine is removed from LINSTOR, which completes the removal"}},
 	{name: "retained, on a machine that was given up", policy: v1alpha1.NodesRetain, new: true, spoil: givenUp,
-		want: decided{row: "given-up", state: v1alpha1.LeavingRetained, message: "forgets the earlier machine"}},
+		want: decided{row: "given-up", state: v1alpha1.LeavingRetained, message: "the earlier machine is removed"}},
 	{name: "on a machine that was given up", spoil: givenUp,
-		want: decided{row: "given-up", message: "forgets the earlier machine"}},
+		want: decided{row: "given-up", message: "the earlier machine is removed"}},
 	{name: "retained after another policy, on another machine", policy: v1alpha1.NodesRetain, spoil: replaced,
 		want: decided{row: "replaced-again", state: v1alpha1.LeavingRetained, step: leaving.StepUndo,
-			hold: v1alpha1.HoldMachineReplaced, message: "another machine (systemUUID new)"}},
+			hold: v1alpha1.HoldMachineReplaced, message: "a different machine (systemUUID new)"}},
 	{name: "retained, on another machine", policy: v1alpha1.NodesRetain, new: true, spoil: replaced,
 		want: decided{row: "replaced", state: v1alpha1.LeavingRetained, hold: v1alpha1.HoldMachineReplaced}},
 	{name: "on another machine", spoil: replaced,
-		want: decided{row: "replaced", hold: v1alpha1.HoldMachineReplaced, message: "another machine (systemUUID new)"}},
+		want: decided{row: "replaced", hold: v1alpha1.HoldMachineReplaced, message: "a different machine (systemUUID new)"}},
 	{name: "retained after another policy", policy: v1alpha1.NodesRetain, spoil: func(*clustertest.World) {},
 		want: decided{row: "retained-again", state: v1alpha1.LeavingRetained, step: leaving.StepUndo,
-			message: "removalPolicy Retain keeps its satellite"}},
+			message: "under removalPolicy Retain, its satellite"}},
 	{name: "retained", policy: v1alpha1.NodesRetain, new: true, spoil: func(*clustertest.World) {},
-		want: decided{row: "retained", state: v1alpha1.LeavingRetained, message: "Retain keeps its satellite"}},
+		want: decided{row: "retained", state: v1alpha1.LeavingRetained, message: "Retain, its satellite"}},
 	{name: "LINSTOR silent", spoil: func(w *clustertest.World) { w.Silent(errors.New("refused")) },
-		want: decided{row: "unknown", message: "does not answer"}},
+		want: decided{row: "unknown", message: "does not respond"}},
 	{name: "under maintenance",
 		spoil: func(w *clustertest.World) {
 			w.KubeNode("n01").Annotations = map[string]string{v1alpha1.AnnotationMaintenance: ""}
@@ -152,39 +153,40 @@ var leavingScenarios = []scenario{
 		want: decided{row: "deleted-refused", step: leaving.StepDelete, message: "refused"}},
 	{name: "marked for deletion, and nothing waits",
 		spoil: func(w *clustertest.World) { w.Node("n01").Flags = []string{linstor.FlagDelete} },
-		want:  decided{row: "deleted-empty", state: removing, step: leaving.StepDelete, message: "holds nothing"}},
+		want:  decided{row: "deleted-empty", state: removing, step: leaving.StepDelete, message: "it is empty"}},
 	{name: "being deleted, with copies",
 		spoil: func(w *clustertest.World) {
 			w.Spread("a@n01 UpToDate", "a@n02 UpToDate")
 			w.Node("n01").Flags = []string{linstor.FlagDelete}
 		},
-		want: decided{row: "deleted", state: removing, message: "deletes it"}},
+		want: decided{row: "deleted", state: removing, message: "will delete it"}},
 	{name: "being deleted by somebody", new: true,
 		spoil: func(w *clustertest.World) { w.Node("n01").Flags = []string{linstor.FlagDelete} },
-		want:  decided{row: "deleted", state: removing, message: "deletes it"}},
+		want:  decided{row: "deleted", state: removing, message: "will delete it"}},
 
 	{name: "just begun, and another one too", new: true,
 		spoil: func(w *clustertest.World) { w.Leaves(v1alpha1.NodesEvacuate, "n02") },
 		want: decided{row: "new-among-many", step: leaving.StepNote, hold: v1alpha1.HoldTooManyNodesLeaving,
-			message: "2 of 5 nodes leave at once: a human is asked first"}},
+			message: "2 of 5 nodes are leaving at once, which requires approval"}},
 	{name: "long enough ago, and another one has just begun", new: true,
 		spoil: func(w *clustertest.World) {
 			w.Leaves(v1alpha1.NodesEvacuate, "n02")
 			note(w, remembered.Leaving, time.Hour)
 		},
-		want: decided{row: "one-of-many", hold: v1alpha1.HoldTooManyNodesLeaving, message: "2 of 5 nodes leave at once"}},
+		want: decided{row: "one-of-many", hold: v1alpha1.HoldTooManyNodesLeaving,
+			message: "2 of 5 nodes are leaving at once"}},
 	{name: "just begun", new: true, spoil: func(*clustertest.World) {},
 		want: decided{row: "new", step: leaving.StepNote,
-			message: "retired:NoSchedule; removalPolicy Evacuate: LINSTOR begins to move its data in 30s"}},
+			message: "retired:NoSchedule; under removalPolicy Evacuate, LINSTOR will start moving its data in 30s"}},
 	{name: "let go, and not noted",
 		spoil: func(w *clustertest.World) { delete(w.Node("n01").Properties, remembered.Leaving) },
 		want:  decided{row: "new", step: leaving.StepNote}},
 	{name: "what is noted is refused", new: true,
 		spoil: func(w *clustertest.World) { fails(w, "leave/n01", errors.New("refused")) },
-		want:  decided{row: "new", step: leaving.StepNote, message: "begins to move its data in 30s: refused"}},
+		want:  decided{row: "new", step: leaving.StepNote, message: "will start moving its data in 30s: refused"}},
 	{name: "short ago", new: true,
 		spoil: func(w *clustertest.World) { note(w, remembered.Leaving, timing.Leave-time.Second) },
-		want:  decided{row: "announced", message: "begins to move its data at 2026-03-01T12:00:01Z"}},
+		want:  decided{row: "announced", message: "will start moving its data at 2026-03-01T12:00:01Z"}},
 	{name: "long enough ago", new: true, spoil: func(w *clustertest.World) { note(w, remembered.Leaving, timing.Leave) },
 		want: decided{row: "due", step: leaving.StepAdmit, message: "at 2026-03-01T12:00:00Z"}},
 
@@ -194,12 +196,12 @@ var leavingScenarios = []scenario{
 		spoil: func(w *clustertest.World) { fails(w, "leave/n01", errors.New("node n01 holds 1 snapshot: a/s")) },
 		want:  decided{row: "empty-refused", step: leaving.StepDelete, message: "holds 1 snapshot"}},
 	{name: "empty", spoil: func(w *clustertest.World) { w.Evacuating("n01"); w.Spread("a@n02 UpToDate") },
-		want: decided{row: "empty", state: removing, step: leaving.StepDelete, message: "holds nothing"}},
+		want: decided{row: "empty", state: removing, step: leaving.StepDelete, message: "it is empty"}},
 	{name: "removed: empty", policy: v1alpha1.NodesRemove, spoil: func(*clustertest.World) {},
 		want: decided{row: "empty", state: removing, step: leaving.StepDelete}},
 	{name: "removed: waits until empty", policy: v1alpha1.NodesRemove,
 		spoil: func(w *clustertest.World) { w.Spread("a@n01 UpToDate", "b@n01 Diskless DISKLESS", "a@n02 UpToDate") },
-		want:  decided{row: "remove-waits", message: "holds 2 copies (a, b)"}},
+		want:  decided{row: "remove-waits", message: "holds 2 replicas (a, b)"}},
 	{name: "taken back by hand",
 		spoil: func(w *clustertest.World) {
 			w.Evacuating("n01")
@@ -212,73 +214,76 @@ var leavingScenarios = []scenario{
 			note(w, remembered.EvacuateAsked, timing.EvacuationAnswer-time.Second)
 			w.Spread("a@n01 UpToDate")
 		},
-		want: decided{row: "asked", state: evacuating, message: "has not begun"}},
+		want: decided{row: "asked", state: evacuating, message: "has not started"}},
 	{name: "asked in vain",
 		spoil: func(w *clustertest.World) {
 			note(w, remembered.EvacuateAsked, timing.EvacuationAnswer)
 			w.Spread("a@n01 UpToDate")
 		},
-		want: decided{row: "asked-in-vain", state: evacuating, step: leaving.StepEvacuate, message: "asked again"}},
+		want: decided{row: "asked-in-vain", state: evacuating, step: leaving.StepEvacuate, message: "sent again"}},
 	{name: "begun",
 		spoil: func(w *clustertest.World) {
 			w.Evacuating("n01")
 			delete(w.Node("n01").Properties, remembered.EvacuateSeen)
 			w.Spread("a@n01 UpToDate EVACUATE", "a@n02 Inconsistent")
 		},
-		want: decided{row: "begun", state: evacuating, step: leaving.StepConfirm, message: "1 copy (a) to go"}},
+		want: decided{row: "begun", state: evacuating, step: leaving.StepConfirm,
+			message: "still to be moved: 1 replica (a)"}},
 	{name: "moving again",
 		spoil: func(w *clustertest.World) { standsStill(w, time.Hour, "a@n01 UpToDate EVACUATE", "a@n02 Inconsistent") },
-		want:  decided{row: "moves-again", state: evacuating, step: leaving.StepMoving, message: "1 copy (a) to go"}},
+		want: decided{row: "moves-again", state: evacuating, step: leaving.StepMoving,
+			message: "still to be moved: 1 replica (a)"}},
 	{name: "moving",
 		spoil: func(w *clustertest.World) {
 			w.Evacuating("n01")
 			w.Spread("a@n01 UpToDate EVACUATE", "a@n02 Inconsistent", "b@n01 UpToDate EVACUATE")
 		},
-		want: decided{row: "moves", state: evacuating, message: "2 copies (a, b) to go"}},
+		want: decided{row: "moves", state: evacuating, message: "still to be moved: 2 replicas (a, b)"}},
 	{name: "begun by hand",
 		spoil: func(w *clustertest.World) {
 			w.Node("n01").Flags = []string{linstor.FlagEvacuate}
 			w.Spread("a@n01 UpToDate EVACUATE", "a@n02 Inconsistent")
 		},
-		want: decided{row: "moves", state: evacuating, message: "1 copy (a) to go"}},
+		want: decided{row: "moves", state: evacuating, message: "still to be moved: 1 replica (a)"}},
 	{name: "standing still",
 		spoil: func(w *clustertest.World) { w.Evacuating("n01"); w.Spread("a@n01 UpToDate EVACUATE", "a@n02 UpToDate") },
-		want:  decided{row: "stops", state: evacuating, step: leaving.StepStuck, message: "1 copy (a) to go"}},
+		want: decided{row: "stops", state: evacuating, step: leaving.StepStuck,
+			message: "still to be moved: 1 replica (a)"}},
 	{name: "standing still with the last copy",
 		spoil: func(w *clustertest.World) { standsStill(w, timing.EvacuationStuck, "a@n01 UpToDate EVACUATE") },
 		want: decided{row: "no-place-for-the-last-copy", state: evacuating, hold: atRisk, volumes: []string{"a"},
-			message: "LINSTOR finds no place for a, whose last"}},
+			message: "LINSTOR cannot find another node for the last up-to-date replica of a"}},
 	{name: "standing still with a copy that was asked about",
 		spoil: func(w *clustertest.World) {
 			standsStill(w, timing.EvacuationStuck, "a@n01 UpToDate EVACUATE", "a@n02 UpToDate")
 			asked(w, atRisk)
 		},
 		want: decided{row: "no-place-for-the-last-copy", state: evacuating, hold: atRisk,
-			message: "the answer to that question has not come"}},
+			message: "the hold for this reason is still open"}},
 	{name: "standing still for long",
 		spoil: func(w *clustertest.World) {
 			standsStill(w, timing.EvacuationStuck, "a@n01 UpToDate EVACUATE", "a@n02 UpToDate")
 		},
 		want: decided{row: "stuck", state: evacuating, hold: stuckHold, volumes: []string{"a"},
-			message: "does not move 1 copy (a)"}},
+			message: "is not moving 1 replica (a)"}},
 	{name: "standing still for less long",
 		spoil: func(w *clustertest.World) {
 			standsStill(w, timing.EvacuationStuck-time.Second, "a@n01 UpToDate EVACUATE")
 		},
-		want: decided{row: "stands-still", state: evacuating, message: "1 copy (a) to go"}},
+		want: decided{row: "stands-still", state: evacuating, message: "still to be moved: 1 replica (a)"}},
 	{name: "new copies still come",
 		spoil: func(w *clustertest.World) {
 			delete(w.Node("n01").Properties, linstor.PropAutoplace)
 			w.Spread("a@n01 UpToDate", "a@n02 UpToDate")
 		},
-		want: decided{row: "still-placed", message: "places nothing new"}},
+		want: decided{row: "still-placed", message: "once new placements"}},
 	{name: "LINSTOR does not keep that no new copies come",
 		spoil: func(w *clustertest.World) {
 			delete(w.Node("n01").Properties, linstor.PropAutoplace)
 			w.Spread("a@n01 UpToDate", "a@n02 UpToDate")
 			fails(w, "placement/n01", errors.New("refused"))
 		},
-		want: decided{row: "still-placed", message: "leave; n01: refused"}},
+		want: decided{row: "still-placed", message: "disabled; n01: refused"}},
 	{name: "offline",
 		spoil: func(w *clustertest.World) { w.Node("n01").Status = linstor.StatusOffline; w.Spread("a@n01 -") },
 		want:  decided{row: "offline", step: leaving.StepStuck, message: "OFFLINE"}},
@@ -302,19 +307,20 @@ var leavingScenarios = []scenario{
 	{name: "a last copy that LINSTOR would drop",
 		spoil: func(w *clustertest.World) { w.Spread("a@n01 Outdated", "b@n01 UpToDate") },
 		want: decided{row: "last-copy", hold: atRisk, volumes: []string{"a"},
-			message: "the last copy of a may be on it, and is not known to be up to date"}},
+			message: "it may hold the last replica of a, which is not known to be up to date"}},
 	{name: "one without DRBD", spoil: func(w *clustertest.World) { w.Spread("a@n01 Outdated"); local(w) },
-		want: decided{row: "last-copy", hold: atRisk, volumes: []string{"a"}, message: "a cannot be moved by LINSTOR"}},
+		want: decided{row: "last-copy", hold: atRisk, volumes: []string{"a"},
+			message: "LINSTOR cannot move volumes that do not use DRBD (a)"}},
 	{name: "a look at the very moment found one",
 		spoil: func(w *clustertest.World) { w.Spread("b@n01 UpToDate"); fails(w, "leave/n01", foundOne("b")) },
-		want:  decided{row: "last-copy", hold: atRisk, volumes: []string{"b"}, message: "last copy of b"}},
+		want:  decided{row: "last-copy", hold: atRisk, volumes: []string{"b"}, message: "last replica of b"}},
 	{name: "offline, with a copy that was asked about",
 		spoil: func(w *clustertest.World) {
 			w.Node("n01").Status = linstor.StatusOffline
 			w.Spread("a@n01 UpToDate")
 			asked(w, atRisk)
 		},
-		want: decided{row: "last-copy", hold: atRisk, message: "the answer to that question has not come"}},
+		want: decided{row: "last-copy", hold: atRisk, message: "the hold for this reason is still open"}},
 	{name: "not its turn",
 		spoil: func(w *clustertest.World) {
 			w.Leaves(v1alpha1.NodesEvacuate, "n02")
@@ -324,7 +330,7 @@ var leavingScenarios = []scenario{
 		},
 		want: decided{row: "no-slot", message: "maxConcurrentEvacuations"}},
 	{name: "its turn", spoil: func(w *clustertest.World) { w.Spread("a@n01 UpToDate", "b@n02 UpToDate") },
-		want: decided{row: "evacuate", state: evacuating, step: leaving.StepEvacuate, message: "1 copy (a)"}},
+		want: decided{row: "evacuate", state: evacuating, step: leaving.StepEvacuate, message: "1 replica (a)"}},
 }
 
 func (tc *scenario) run(t *testing.T) {

@@ -77,7 +77,7 @@ func forget(ctx context.Context, in *step.Input, m *cluster.Member) error {
 	case err == nil:
 		return nil // the next look shows it
 	case !linstor.IsNotFound(err):
-		return fmt.Errorf("look for node %s before its labels are removed: %w", m.Name, err)
+		return fmt.Errorf("check that LINSTOR does not have node %s before removing its labels: %w", m.Name, err)
 	}
 	if err := in.Stands(ctx, m.Name); err != nil {
 		return step.IgnoreOutdated(err)
@@ -136,10 +136,10 @@ func evacuate(in *step.Input, l *cluster.Leaver) {
 			n.Properties[remembered.EvacuateAsked] != asked || n.Properties[remembered.LeavingAdmitted] == "":
 			return err
 		case n.Impostor() != "":
-			return fmt.Errorf("node %s: LINSTOR is connected to %s in its name, and would move what is there",
+			return fmt.Errorf("node %s: LINSTOR is connected to node %s instead and would move that node's data",
 				name, n.Impostor())
 		case !gone && !n.Online():
-			return fmt.Errorf("node %s is %s: LINSTOR would delete its copies instead of moving them", name, n.Status)
+			return fmt.Errorf("node %s is %s: LINSTOR would delete its replicas instead of moving them", name, n.Status)
 		}
 		if err := errors.Join(checkDropped(ctx, in, name), in.Stands(ctx, l.Name)); err != nil {
 			return err
@@ -156,7 +156,7 @@ func evacuate(in *step.Input, l *cluster.Leaver) {
 			return err
 		}
 		in.Notify(step.Notice{Reason: "NodeEvacuating", Action: name,
-			Note: fmt.Sprintf("node %s leaves: LINSTOR rebuilds its data on other nodes", name)})
+			Note: fmt.Sprintf("node %s is leaving: LINSTOR is rebuilding its data on other nodes", name)})
 		return nil
 	}})
 }
@@ -189,21 +189,21 @@ func deleteEmpty(in *step.Input, l *cluster.Leaver) {
 		case n.UUID != uuid || n.Properties[remembered.LeavingAdmitted] == "":
 			return nil // it came back, or is another one: the next look decides
 		case n.Impostor() != "":
-			return fmt.Errorf("node %s: LINSTOR is connected to %s in its name, and would delete what is there",
+			return fmt.Errorf("node %s: LINSTOR is connected to node %s instead and would delete that node's data",
 				name, n.Impostor())
 		}
 		switch here, _, err := replica.CopiesWith(ctx, in, name); {
 		case err != nil:
 			return err
 		case len(here) > 0:
-			return fmt.Errorf("node %s holds %s again, such as of %s",
-				name, text.Amount(len(here), "copy", "copies"), here[0].Name)
+			return fmt.Errorf("node %s holds %s again, for example of volume %s",
+				name, text.Amount(len(here), "replica", "replicas"), here[0].Name)
 		}
 		switch snapshots, err := in.API.Snapshots(ctx, name); {
 		case err != nil:
 			return err
 		case len(snapshots) > 0: // LINSTOR would delete them with it
-			return fmt.Errorf("node %s holds %s (%s): it stays until LINSTOR has moved them, or you have deleted them",
+			return fmt.Errorf("node %s holds %s (%s): it stays in LINSTOR until the snapshots have been moved or deleted",
 				name, text.Amount(len(snapshots), "snapshot", "snapshots"), text.ListSome(linstor.SnapshotNames(snapshots, name)))
 		}
 		if err := in.Stands(ctx, l.Name); err != nil {
@@ -213,7 +213,7 @@ func deleteEmpty(in *step.Input, l *cluster.Leaver) {
 			return err
 		}
 		in.Notify(step.Notice{Reason: "NodeRemoved", Action: name,
-			Note: fmt.Sprintf("node %s held nothing any more and was taken out of LINSTOR", name)})
+			Note: fmt.Sprintf("node %s was empty and has been removed from LINSTOR", name)})
 		return nil
 	}})
 }
@@ -237,7 +237,7 @@ func undo(in *step.Input, l *cluster.Leaver) {
 				return err
 			}
 			in.Notify(step.Notice{Reason: "NodeKept", Action: name, Note: fmt.Sprintf(
-				"node %s stays: its evacuation was cancelled; copies that were moved already stay where they are", name)})
+				"node %s stays: its evacuation was canceled; replicas that have already been moved remain on other nodes", name)})
 		}
 		if keys := having(n, marks...); len(keys) > 0 {
 			return in.API.SetNodeProperties(ctx, name, nil, keys)
@@ -273,12 +273,12 @@ func Hold(reason v1alpha1.HoldReason) func(*cluster.Snapshot, hold.NodeFilter) (
 		r.Resources = r.Resources[:min(len(r.Resources), text.MostResources)]
 		switch h := hold.OfNodes(&s.Facts, reason); {
 		case reason == v1alpha1.HoldTooManyNodesLeaving:
-			r.Message = fmt.Sprintf("%d of %d nodes leave at once under removalPolicy %s: %s",
+			r.Message = fmt.Sprintf("%d of %d nodes are leaving at the same time under removalPolicy %s: %s",
 				len(r.Nodes), len(s.Members)+len(s.Gone), s.RemovalPolicy(), text.QuoteList(r.Nodes))
 		case reason == v1alpha1.HoldLastReplicaAtRisk && h != nil && len(r.Resources) == 0:
 			r.Message, r.Resources = h.Message, slices.Clone(h.Resources) // the question stands as it was asked
 		case len(r.Nodes) > 1:
-			r.Message = fmt.Sprintf("%d nodes: %s", len(r.Nodes), r.Message)
+			r.Message = fmt.Sprintf("%d nodes, including %s", len(r.Nodes), r.Message)
 		}
 		return r, true
 	}

@@ -24,17 +24,17 @@ import (
 func Message(m *cluster.MassFailure) string {
 	switch m.State {
 	case cluster.MassFailureActive:
-		return fmt.Sprintf("%d of %d nodes failed at about the same time (%s): nothing is evacuated, given up, "+
-			"restarted or removed until they are back or a human says so",
+		return fmt.Sprintf("%d of %d nodes failed at about the same time (%s): nothing is evacuated, declared lost, "+
+			"restarted or removed until they recover or an administrator approves it",
 			len(m.Nodes), m.Total, text.QuoteList(m.Nodes))
 	case cluster.MassFailureAcknowledged:
-		return fmt.Sprintf("%d of %d nodes are down (%s), which a human knows: the operator goes on",
-			len(m.Nodes), m.Total, text.QuoteList(m.Nodes))
+		return fmt.Sprintf("%d of %d nodes are down (%s), which an administrator has acknowledged, so the operator "+
+			"continues", len(m.Nodes), m.Total, text.QuoteList(m.Nodes))
 	case cluster.MassFailureUnknown:
-		return "it cannot be told how many nodes are down"
+		return "the number of nodes that are down is unknown"
 	default:
 		// The nodes that are down are counted elsewhere: their coming and going is not written twice.
-		return "no mass failure: too few nodes, if any, failed at about the same time"
+		return "no mass failure: few or no nodes failed at about the same time"
 	}
 }
 

@@ -48,7 +48,7 @@ func judgeModule(s *cluster.Snapshot) cluster.Evidence {
 			return e
 		}
 	}
-	e = step.Describe(e, "ModuleLoaded", "LoadingModule", "nodes have DRBD")
+	e = step.Describe(e, "ModuleLoaded", "LoadingModule", "nodes have DRBD loaded")
 	if away := loadersAway(s, e); away != "" {
 		e.Message = away
 	}
@@ -85,7 +85,7 @@ func newSystem(s *cluster.Snapshot, loader *appsv1.DaemonSet) string {
 		}
 		names = append(names, m.Name)
 	}
-	return fmt.Sprintf("a node with a new operating system joined (%s): DaemonSet %s is being made",
+	return fmt.Sprintf("a node with a new operating system has joined (%s): DaemonSet %s is being created",
 		text.QuoteList(names), loader.Name)
 }
 
@@ -171,7 +171,8 @@ func Loaded(s *cluster.Facts, m *cluster.Member) bool {
 // whose loader does not run.
 func loadersAway(s *cluster.Snapshot, e cluster.Evidence) string {
 	if s.WasReady() && !s.Linstor.Known() && e.Done < e.Total && e.Hold == nil {
-		return fmt.Sprintf("%d of %d module loaders are ready; where DRBD was loaded, it stays loaded", e.Done, e.Total)
+		return fmt.Sprintf("%d of %d module loaders are ready; DRBD stays loaded where it was loaded before", e.Done,
+			e.Total)
 	}
 	seen := s.Count(func(m *cluster.Member) bool {
 		return m.Counts() && !m.ModuleOK && HasLoader(&s.Facts, m) && m.Online && m.DrbdSeen()
@@ -179,7 +180,8 @@ func loadersAway(s *cluster.Snapshot, e cluster.Evidence) string {
 	if seen == 0 || e.Hold != nil {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d nodes have DRBD; %d of %d loaders are ready", e.Done+seen, e.Total, e.Done, e.Total)
+	return fmt.Sprintf("%d of %d nodes have DRBD loaded; %d of %d loaders are ready", e.Done+seen, e.Total, e.Done,
+		e.Total)
 }
 
 // SigningKeyTrouble says what is wrong with the Secret that loaders sign the module with; "" if nothing is, or if none
@@ -192,11 +194,11 @@ func SigningKeyTrouble(s *cluster.Snapshot) string {
 	name := s.Target.Spec.KernelModule.SigningKeySecret
 	secret := s.Kube.Secrets[name]
 	if secret == nil {
-		return fmt.Sprintf("%s: there is no Secret %s in the namespace %s", field, name, v1alpha1.WorkloadNamespace)
+		return fmt.Sprintf("%s: Secret %s does not exist in namespace %s", field, name, v1alpha1.WorkloadNamespace)
 	}
 	for _, key := range []string{resources.SigningKey, resources.SigningCertificate} {
 		if len(secret.Data[key]) == 0 {
-			return fmt.Sprintf("%s: the Secret %s in the namespace %s has no key %s",
+			return fmt.Sprintf("%s: Secret %s in namespace %s has no %s key",
 				field, name, v1alpha1.WorkloadNamespace, key)
 		}
 	}

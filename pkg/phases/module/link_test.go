@@ -43,12 +43,13 @@ func TestSigningKeyBeforeLoadersStart(t *testing.T) {
 	}{
 		{"usable", v1alpha1.ModuleAuto, func(*clustertest.World) {}, ""},
 		{"no Secret", v1alpha1.ModuleAuto, func(w *clustertest.World) { delete(w.Kube.Secrets, "mok") },
-			"spec.kernelModule.signingKeySecret: there is no Secret mok in the namespace linstor-storage"},
+			"spec.kernelModule.signingKeySecret: Secret mok does not exist in namespace linstor-storage"},
 		{"no private key", v1alpha1.ModuleCompile,
-			func(w *clustertest.World) { signingKey(w, "8", resources.SigningCertificate) }, "has no key signing_key.pem"},
+			func(w *clustertest.World) { signingKey(w, "8", resources.SigningCertificate) },
+			"has no signing_key.pem key"},
 		{"no certificate", v1alpha1.ModuleCompile,
 			func(w *clustertest.World) { signingKey(w, "8", resources.SigningKey, "signing_key.der") },
-			"has no key signing_key.x509"},
+			"has no signing_key.x509 key"},
 		{"nothing is compiled", v1alpha1.ModulePrebuilt, func(w *clustertest.World) { delete(w.Kube.Secrets, "mok") }, ""},
 		{"nothing is loaded", v1alpha1.ModulePreinstalled, func(w *clustertest.World) { delete(w.Kube.Secrets, "mok") }, ""},
 	} {
@@ -127,7 +128,7 @@ func TestLoadersOutliveTheirKey(t *testing.T) {
 	in, r := w.Input()
 	e := module.Link().Judge(in.Snapshot)
 	if e.State != cluster.Satisfied || !strings.Contains(e.Message, "cannot sign the module when a node boots") ||
-		!strings.Contains(e.Message, "no Secret mok") {
+		!strings.Contains(e.Message, "Secret mok does not exist") {
 		t.Errorf("%s: %s", e.State, e.Message)
 	}
 	if err := module.Link().Work(t.Context(), in); err != nil || len(r.Calls) != 0 {

@@ -49,27 +49,27 @@ var loaderFailures = []struct {
 }{
 	{regexp.MustCompile(`(?i)required key not available|key was rejected by service|` +
 		`operation not permitted.*insmod|insmod.*operation not permitted|lockdown`),
-		v1alpha1.HoldSecureBootKeyMissing, "Secure Boot refused the module: its signing key is not enrolled on the node"},
+		v1alpha1.HoldSecureBootKeyMissing, "Secure Boot rejected the module: its signing key is not enrolled on the node"},
 	{regexp.MustCompile(`(?i)usermode_helper`), v1alpha1.HoldKernelModuleFailed,
-		"DRBD is loaded with a usermode helper; LINSTOR needs it off (module option usermode_helper=disabled)"},
+		"DRBD is loaded with a usermode helper; disable it for LINSTOR (module option usermode_helper=disabled)"},
 	{regexp.MustCompile(`(?i)drbd.*version.*8\.|loaded.*8\.[0-9]|version loaded does not satisfy the minimum`),
-		v1alpha1.HoldKernelModuleFailed, "an old DRBD is loaded; unload or remove DRBD 8 on the node"},
+		v1alpha1.HoldKernelModuleFailed, "an old DRBD version is loaded; unload or remove DRBD 8 on the node"},
 	// Debian has the scripts of the headers in a package of their own, linux-kbuild.
 	{regexp.MustCompile(`(?i)linux-headers-[^ ]*/(scripts|tools)/[^ ]*:\s+no such file or directory`),
 		v1alpha1.HoldKernelModuleFailed,
-		"the kernel's headers on the node are incomplete: install linux-headers-$(uname -r) again, with all that it " +
-			"depends on (on Debian, linux-kbuild of the same release)"},
+		"the kernel headers on the node are incomplete: reinstall linux-headers-$(uname -r) with all its " +
+			"dependencies (on Debian, linux-kbuild of the same release)"},
 	{regexp.MustCompile(`(?i)kernel headers|kernel makefile not found|correct kdir|could not find.*kernel source|` +
 		`no such file or directory.*(usr/src|/build)|(usr/src|/build)[^ ]*:\s+no such file or directory`),
-		v1alpha1.HoldKernelModuleFailed, "the kernel's headers are missing on the node"},
+		v1alpha1.HoldKernelModuleFailed, "the kernel headers are missing on the node"},
 	// After the others: make says so at the end of each attempt that failed.
 	{regexp.MustCompile(`(?i)invalid module format|unknown symbol`), v1alpha1.HoldKernelModuleFailed,
-		"the module does not fit the node's kernel: another loader image may"},
+		"the module does not match the node's kernel: try another loader image"},
 	{regexp.MustCompile(`(?i)modpost|\.[ch]:\d+(:\d+)?: (fatal )?error: |\*\*\* \[[^\]]*\] error|` +
 		`could not find the exp[a-z]+ \*\.ko`),
-		v1alpha1.HoldKernelModuleFailed, "DRBD does not compile against the node's kernel: another loader image may fit it"},
+		v1alpha1.HoldKernelModuleFailed, "DRBD does not compile against the node's kernel: try another loader image"},
 	{regexp.MustCompile(`(?i)could not find matching rpm package|expected to find 1 matching package`),
-		v1alpha1.HoldKernelModuleFailed, "the loader's image has no module for the node's kernel"},
+		v1alpha1.HoldKernelModuleFailed, "the loader image does not contain a module for the node's kernel"},
 }
 
 // LoaderProblem explains a failing module loader.
@@ -99,7 +99,7 @@ func absentModule(s *cluster.Facts, m *cluster.Member) *cluster.Problem {
 	}
 	p := &cluster.Problem{Reason: string(v1alpha1.HoldKernelModuleFailed),
 		Message: fmt.Sprintf(
-			"DRBD is not loaded, and on platform %s with spec.kernelModule.mode %s the operator loads none: %s",
+			"DRBD is not loaded, and the operator does not load it on platform %s with spec.kernelModule.mode %s: %s",
 			m.Profile.Platform, s.Target.Spec.KernelModule.Mode, m.Profile.Hint)}
 	if s.Now.Sub(since) > s.Timing.Straggler {
 		p.Hold = v1alpha1.HoldKernelModuleFailed
@@ -175,6 +175,6 @@ func pendingReboot(s *cluster.Snapshot) string {
 	}
 	slices.Sort(loaded)
 	slices.Sort(wanted)
-	return fmt.Sprintf("%d of %d nodes still run DRBD %s instead of %s until they are rebooted", n, len(s.Members),
+	return fmt.Sprintf("%d of %d nodes keep running DRBD %s instead of %s until they are rebooted", n, len(s.Members),
 		text.QuoteList(slices.Compact(loaded)), text.QuoteList(slices.Compact(wanted)))
 }

@@ -63,8 +63,8 @@ func TestPendingReboot(t *testing.T) {
 	waitState(w, "n02", ended(0, "9.2.11"))
 	waitState(w, "n03", ended(0, ""))
 	e := module.Link().Judge(w.Snapshot())
-	const want = "4 of 4 nodes have DRBD; " +
-		"2 of 4 nodes still run DRBD 9.2.10, 9.2.11 instead of 9.3.3 until they are rebooted"
+	const want = "4 of 4 nodes have DRBD loaded; " +
+		"2 of 4 nodes keep running DRBD 9.2.10, 9.2.11 instead of 9.3.3 until they are rebooted"
 	if e.State != cluster.Satisfied || e.Reason != "RebootPending" || e.Message != want {
 		t.Errorf("%s %s: %s", e.State, e.Reason, e.Message)
 	}
@@ -92,7 +92,8 @@ func TestAbsentModuleSaysWhatToDo(t *testing.T) {
 	}{
 		{clustertest.TalosImage, v1alpha1.ModuleAuto, "siderolabs/drbd"},
 		{clustertest.TalosImage, v1alpha1.ModuleCompile, "siderolabs/drbd"},
-		{"Flatcar Container Linux by Kinvolk 4230.2.1 (Oklo)", v1alpha1.ModuleAuto, "no module loader for Flatcar"},
+		{"Flatcar Container Linux by Kinvolk 4230.2.1 (Oklo)", v1alpha1.ModuleAuto,
+			"does not contain a module loader for Flatcar"},
 		{"Ubuntu 24.04.2 LTS", v1alpha1.ModulePreinstalled, "load DRBD 9 on the node"},
 	} {
 		t.Run(tc.osImage+" "+string(tc.mode), func(t *testing.T) {

@@ -49,25 +49,26 @@ func Judge(f *cluster.Facts) cluster.Evidence {
 	switch served := API(f); {
 	case served == optional.Absent && wanted(f):
 		return cluster.Satisfied.Because(ReasonNotServed,
-			"the Kubernetes cluster does not have Prometheus Operator's definitions: nothing is made for it")
+			"the Prometheus Operator CRDs are not installed in the Kubernetes cluster: no monitors or rules are created")
 	case served == optional.Absent:
 		return cluster.Satisfied.Because(ReasonNotWanted, "spec.monitoring.mode is None")
 	case served == optional.Unknown || !f.Kube.MonitorsKnown:
-		return cluster.Unknown.Because(conditions.ReasonUnknown, "the objects were not looked at yet")
+		return cluster.Unknown.Because(conditions.ReasonUnknown, "the monitors and rules have not been checked yet")
 	}
 	if foreign := inTheWay(f); wanted(f) && len(foreign) > 0 {
-		return cluster.Failed.Because(ReasonForeign, fmt.Sprintf("somebody else made %s: delete them, or label them "+
-			"%s=%s to hand them over", strings.Join(foreign, ", "), v1alpha1.LabelCluster, f.Cluster.Name))
+		return cluster.Failed.Because(ReasonForeign, fmt.Sprintf("these objects were not created by the operator: %s; "+
+			"delete them, or label them %s=%s to hand them over to the operator", strings.Join(foreign, ", "),
+			v1alpha1.LabelCluster, f.Cluster.Name))
 	}
 	apply, remove := todo(f)
 	switch {
 	case len(apply)+len(remove) > 0:
-		return cluster.Missing.Because(ReasonMaking, "objects are being made, put right or removed")
+		return cluster.Missing.Because(ReasonMaking, "monitors and rules are being created, updated or removed")
 	case !wanted(f):
 		return cluster.Satisfied.Because(ReasonNotWanted, "spec.monitoring.mode is None")
 	default:
 		return cluster.Satisfied.Because(conditions.ReasonAsExpected,
-			"Prometheus Operator has its monitors and rules in "+v1alpha1.WorkloadNamespace)
+			"the monitors and rules for the Prometheus Operator exist in namespace "+v1alpha1.WorkloadNamespace)
 	}
 }
 

@@ -129,7 +129,7 @@ func TestALeavingNodeOnAnotherMachineStops(t *testing.T) {
 			w.KubeNode("n02").Status.NodeInfo.SystemUUID = "new"
 			l := w.LeaveOf("n02")
 			if l.State != tc.state || l.Step != tc.step || l.Hold != v1alpha1.HoldMachineReplaced ||
-				!strings.Contains(l.Message, "another machine") {
+				!strings.Contains(l.Message, "a different machine") {
 				t.Errorf("%+v", l)
 			}
 			if got := clustertest.Labelled(t, w); !slices.Equal(got, []string{unlabelled}) {
@@ -181,7 +181,7 @@ func TestALeavingNodeGoesOnAfterTheAnswer(t *testing.T) {
 	w = going()
 	w.Node("n02").Properties[remembered.MachineReplaced] = "new"
 	in, r := w.Input()
-	if l := w.LeaveOf("n02"); l.Hold != "" || !strings.Contains(l.Message, "the node has left") {
+	if l := w.LeaveOf("n02"); l.Hold != "" || !strings.Contains(l.Message, "which completes the removal of the node") {
 		t.Errorf("given up: %+v", l)
 	}
 	if err := registration.Link().Work(t.Context(), in); err != nil {

@@ -25,13 +25,13 @@ func mayLose(ctx context.Context, in *step.Input, node, agreed string) error {
 	}
 	for i := range here {
 		if r := &here[i]; r.InUse != nil && *r.InUse {
-			return fmt.Errorf("node %s cannot be given up: volume %s is in use on it", node, r.Name)
+			return fmt.Errorf("node %s cannot be declared lost: volume %s is in use on it", node, r.Name)
 		}
 	}
 	for i := range all {
 		if peer := LinkTo(&all[i], node); peer != "" {
-			return fmt.Errorf("node %s cannot be given up: %s still has a DRBD connection to it (volume %s): "+
-				"its machine runs", node, peer, all[i].Name)
+			return fmt.Errorf("node %s cannot be declared lost: node %s still has a DRBD connection to it (volume %s), "+
+				"so its machine is running", node, peer, all[i].Name)
 		}
 	}
 	if err := replica.CheckLastReplicas(ctx, in, node); err != nil {
@@ -65,7 +65,7 @@ func Lose(ctx context.Context, in *step.Input, node, agreed string, notice step.
 	case err != nil:
 		return err
 	case cluster.ConnectedNow(n) && n.Impostor() == "":
-		return fmt.Errorf("node %s cannot be given up: LINSTOR is connected to it", node)
+		return fmt.Errorf("node %s cannot be declared lost: LINSTOR is connected to it", node)
 	}
 	if err := mayLose(ctx, in, node, agreed); err != nil {
 		return err
@@ -82,7 +82,7 @@ func Lose(ctx context.Context, in *step.Input, node, agreed string, notice step.
 		return err
 	}
 	if _, err := in.API.Node(ctx, node); err == nil {
-		return fmt.Errorf("node %s is still in LINSTOR after it was given up", node)
+		return fmt.Errorf("node %s is still in LINSTOR after it was declared lost", node)
 	}
 	in.Notify(notice) // LINSTOR took it; what the last look failed with does not matter
 	return nil
@@ -104,17 +104,17 @@ func DeleteNode(ctx context.Context, in *step.Input, node string) error {
 		case err != nil:
 			return err
 		case n.HasFlag(linstor.FlagEvicted):
-			return fmt.Errorf("LINSTOR does not delete node %s, because it is evicted: "+
+			return fmt.Errorf("LINSTOR does not delete node %s because it is evicted: "+
 				"it can only be declared lost or restored", node)
 		}
 		switch held, err := in.API.Resources(ctx, linstor.ResourceQuery{Nodes: []string{node}}); {
 		case err != nil:
 			return err
 		case len(held) > 0: // whoever deletes again looks again
-			return fmt.Errorf("node %s has got a copy of volume %s since", node, held[0].Name)
+			return fmt.Errorf("node %s has received a replica of volume %s in the meantime", node, held[0].Name)
 		}
 	}
-	return fmt.Errorf("node %s is still in LINSTOR after it was deleted %d times", node, most)
+	return fmt.Errorf("node %s is still in LINSTOR after %d attempts to delete it", node, most)
 }
 
 // Disconnect closes the connection to a node's satellite, by taking away the interfaces at which it is reached.

@@ -180,8 +180,9 @@ func TestReplaceMachine(t *testing.T) {
 		{name: "not connected", spoil: func(w *clustertest.World) { w.Node("n02").Status = linstor.StatusOffline },
 			calls: []string{"delete interface n02/default", "lose node n02"}},
 		{name: "the last copy", copies: []string{"a@n02 -", "b@n02 UpToDate", "b@n01 UpToDate"},
-			fails: "last up-to-date copy of 1 volume: a"},
-		{name: "the other is not whole", copies: []string{"a@n01 Inconsistent", "a@n02 -"}, fails: "last up-to-date copy"},
+			fails: "last up-to-date replica of 1 volume: a"},
+		{name: "the other is not whole", copies: []string{"a@n01 Inconsistent", "a@n02 -"},
+			fails: "last up-to-date replica"},
 		{name: "linked", copies: []string{"a@n01 UpToDate", "a@n02 -"}, links: map[string]bool{"N02": true, "n03": false},
 			fails: "n01 still has a DRBD connection"},
 		{name: "n01 has its snapshots", snaps: []string{"a/s n01 n02"},
@@ -196,7 +197,7 @@ func TestReplaceMachine(t *testing.T) {
 			w := clustertest.ReplacedWorld(t)
 			w.Node("n02").Properties[remembered.MachineReplaced] = "new"
 			in, r := w.Input()
-			if p := in.Snapshot.MemberByName("n02").Problem; p.Hold != "" || !strings.Contains(p.Message, "registered anew") {
+			if p := in.Snapshot.MemberByName("n02").Problem; p.Hold != "" || !strings.Contains(p.Message, "registered again") {
 				t.Errorf("problem %+v", p)
 			}
 			if err := registration.Link().Work(t.Context(), in); err != nil {
@@ -245,7 +246,7 @@ func TestReplacedMachineWithTheOnlySnapshot(t *testing.T) {
 		w.Node("n02").Properties[remembered.MachineReplaced] = given
 		open := phases.NodeHolds(w.Snapshot(), true, nil)
 		if len(open) != 1 ||
-			!strings.Contains(open[0].Message, "the only copy of 1 snapshot (a/s), which replace gives up") ||
+			!strings.Contains(open[0].Message, "only copy of 1 snapshot (a/s), which you lose if you resume with replace") ||
 			!slices.Equal(open[0].Identities, []string{"n02=new", "n02=" + replica.SnapshotSum([]string{"a/s"})}) {
 			t.Fatalf("word %q: holds %+v", given, open)
 		}

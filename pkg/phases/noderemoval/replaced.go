@@ -72,22 +72,22 @@ func ReplacedProblem(s *cluster.Snapshot, m *cluster.Member) *cluster.Problem {
 	p := &cluster.Problem{Reason: string(reason)}
 	if !GivenUp(s, m) {
 		p.Hold = reason
-		p.Message = fmt.Sprintf("another machine (systemUUID %s) runs under this name; %s was registered. "+
-			"Were the disks moved, or is the data gone?",
+		p.Message = fmt.Sprintf("a different machine (systemUUID %s) is running under this name; the registered machine is "+
+			"%s. Were the disks moved, or is the data lost?",
 			m.Node.Status.NodeInfo.SystemUUID, m.Linstor.Properties[remembered.SystemUUID])
 		if only := replica.OnlySnapshots(s, m.Name); len(only) > 0 {
-			p.Message += " The earlier machine has " + replica.OnlyCopyOf(only) + ", which replace gives up"
+			p.Message += " The earlier machine has " + replica.OnlyCopyOf(only) + ", which you lose if you resume with replace"
 		}
 		return p
 	}
-	p.Message = "LINSTOR forgets the earlier machine" + afterwards(m)
+	p.Message = "the earlier machine is removed from LINSTOR" + afterwards(m)
 	switch st := s.TaskStates[replaceKey(m)]; {
 	case st.Err != nil:
 		p.Message += ": " + text.OneLine(st.Err.Error())
 	case s.Frozen():
-		p.Message += " when the mass failure is over"
+		p.Message += " once the mass failure has been resolved"
 	case m.Maintenance:
-		p.Message += " when its maintenance is over"
+		p.Message += " once its maintenance has ended"
 	}
 	return p
 }
@@ -95,9 +95,9 @@ func ReplacedProblem(s *cluster.Snapshot, m *cluster.Member) *cluster.Problem {
 // afterwards is what becomes of a member whose earlier machine was forgotten, as the end of a sentence.
 func afterwards(m *cluster.Member) string {
 	if m.Selected {
-		return ", and the node is registered anew"
+		return ", and the node is registered again"
 	}
-	return ", and the node has left"
+	return ", which completes the removal of the node"
 }
 
 // ReplacedHold asks what became of the disks of machines that were replaced.
@@ -160,7 +160,7 @@ func ReplaceMachine(in *step.Input, m *cluster.Member) {
 		if err := Disconnect(ctx, in, n); err != nil {
 			return err
 		}
-		note := fmt.Sprintf("the earlier machine of node %s and its copies were forgotten in LINSTOR, as a human said%s",
+		note := fmt.Sprintf("the earlier machine of node %s and its replicas were removed from LINSTOR, as approved%s",
 			name, then)
 		return Lose(ctx, in, name, Agreed(word),
 			step.Notice{Warning: true, Reason: "MachineForgotten", Action: "Replace " + name, Note: note})

@@ -49,7 +49,7 @@ func approvalScenarios() []scenario {
 	}
 	out := []scenario{
 		{name: "not asked yet", want: asks("serial:S1-n01"),
-			says: "approve that vg_hot is made from /dev/sdb (serial S1-n01), which will be overwritten"},
+			says: "creating vg_hot from /dev/sdb (serial S1-n01), which will be overwritten, requires approval"},
 		{name: "approved", spoil: approved("serial:S1-n01"),
 			want: verdict{Row: "make", Step: pools.StepDevices, Devices: "serial:S1-n01"}},
 		{name: "another disk approved", spoil: approved("serial:S7"), want: asks("serial:S1-n01")},
@@ -75,7 +75,7 @@ func approvalScenarios() []scenario {
 		}, want: asks("path:/dev/sdb;2199023255552")},
 		{name: "too many to be listed", spoil: func(w *clustertest.World) { w.Node("n01").Devices = many },
 			want: verdict{Row: "too-many-disks", Reason: reason, Devices: pools.ConsentTo(many), Spare: pools.ConsentTo(many)},
-			says: "51 disks match, more than a hold can list (50)"},
+			says: "51 disks match, but a hold can list only 50"},
 		{name: "too many to be listed, approved", spoil: func(w *clustertest.World) {
 			w.Node("n01").Devices = many
 			approved(pools.ConsentTo(many))(w)

@@ -13,7 +13,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 )
 
-var rawDisk = nodevolumes.Volume{Name: "pvc-1", Note: "a raw disk that ebs.csi.aws.com attaches", Raw: true}
+var rawDisk = nodevolumes.Volume{Name: "pvc-1", Note: "a raw disk attached by ebs.csi.aws.com", Raw: true}
 
 // raw lets another driver's raw disk be attached to n01.
 func raw(w *clustertest.World) {
@@ -37,7 +37,8 @@ func TestChosenDisksOfAPool(t *testing.T) {
 		{name: "another driver's raw disk is attached", world: hot(s1), spoil: raw,
 			want: verdict{Row: "unapproved", Reason: "DeviceApproval", Hold: v1alpha1.HoldDeviceApproval,
 				Devices: "serial:S1", Spare: "serial:S1"},
-			says: "; look first: one of them may be that of PersistentVolume pvc-1 (a raw disk that ebs.csi.aws.com attaches)"},
+			says: "; check first: one of the disks may belong to PersistentVolume pvc-1 " +
+				"(a raw disk attached by ebs.csi.aws.com)"},
 		{name: "another driver's raw disk is attached, approved", world: hot(s1), spoil: func(w *clustertest.World) {
 			raw(w)
 			remember(remembered.PoolApprove+"hot", "serial:S1")(w)
@@ -56,11 +57,11 @@ func TestChosenDisksOfAPool(t *testing.T) {
 		}, want: verdict{Row: "finish", Step: pools.StepFinish}},
 		{name: "attached since, where udev does not know all disks", world: hot(s1), spoil: func(w *clustertest.World) {
 			w.InventoryOf("n01", `DISKS="3" UDEV="" VGS="" ZPOOLS=""`)
-		}, want: verdict{Row: "never-seen-empty", Reason: "DevicesUnknown"}, says: "restart the satellite's pod"},
+		}, want: verdict{Row: "never-seen-empty", Reason: "DevicesUnknown"}, says: "restart the satellite pod"},
 		{name: "empty when the satellite started, and unknown to udev", world: hot(s1), spoil: func(w *clustertest.World) {
 			w.InventoryOf("n01", `DISKS="3" UDEV="" VGS="" ZPOOLS=""`, clustertest.InventoryLine("sdb", "S1", "", ""))
 		}, want: verdict{Row: "unapproved", Reason: "DeviceApproval", Hold: v1alpha1.HoldDeviceApproval,
-			Devices: "serial:S1", Spare: "serial:S1"}, says: "; look first: /dev/sdb (serial S1) was empty"},
+			Devices: "serial:S1", Spare: "serial:S1"}, says: "; check first: /dev/sdb (serial S1) was empty"},
 	} {
 		t.Run(tc.name, tc.check)
 	}
@@ -94,7 +95,7 @@ func TestGroupThereWhenThePoolIsMade(t *testing.T) {
 			r.Now = w.Linstor.View
 			r.DisksOf["n01"] = []linstor.Device{clustertest.SsdDisk("/dev/sdc", "S2")}
 			err := r.Run(t, "pool/n01/hot")
-			if err == nil || !strings.Contains(err.Error(), "volume group vg_hot is there already, on /dev/sdb") ||
+			if err == nil || !strings.Contains(err.Error(), "volume group vg_hot already exists on /dev/sdb") ||
 				len(r.Calls) > 0 {
 				t.Errorf("%v %v", err, r.Calls)
 			}
@@ -114,7 +115,7 @@ func TestAttachedWhenThePoolIsMade(t *testing.T) {
 		fails string
 	}{
 		{name: "nothing", then: func(*clustertest.Record) {}},
-		{name: "a raw disk", then: attach, fails: "PersistentVolume pvc-1 (a raw disk that ebs.csi.aws.com attaches)"},
+		{name: "a raw disk", then: attach, fails: "PersistentVolume pvc-1 (a raw disk attached by ebs.csi.aws.com)"},
 		{name: "a raw disk, approved", then: attach, spoil: remember(remembered.PoolApprove+"hot", "serial:S1")},
 		{name: "not known", fails: "forbidden",
 			then: func(r *clustertest.Record) { r.Live.DisksErr = errors.New("forbidden") }},

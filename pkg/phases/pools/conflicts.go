@@ -32,11 +32,11 @@ func poolConflicts(m *cluster.Member) {
 func rivalry(a, b *cluster.MemberPool) string {
 	switch {
 	case strings.EqualFold(a.Name, b.Name):
-		return "both make LINSTOR's pool " + a.Name + " on one node"
+		return "both define LINSTOR pool " + a.Name + " on the same node"
 	case space(a.Provider, a.Backing) == space(b.Provider, b.Backing):
-		return "are both on " + space(a.Provider, a.Backing) + ": LINSTOR would count its free space twice"
+		return "both use " + space(a.Provider, a.Backing) + ": LINSTOR would count its free space twice"
 	case a.Entry.Devices != nil && b.Entry.Devices != nil && disks.Group(a) == disks.Group(b):
-		return "both make " + disks.Group(a) + " from disks: a second one of that name makes both unusable"
+		return "both create " + disks.Group(a) + " from disks: two with the same name would both be unusable"
 	}
 	if d := commonDevice(a, b); d != "" {
 		return "both match disk " + d

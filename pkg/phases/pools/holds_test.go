@@ -183,7 +183,7 @@ func TestApprovalHasNoDeadline(t *testing.T) {
 	if h := phases.Overdue(s, "StoragePools", &o); h != nil {
 		t.Errorf("%+v", h)
 	}
-	if e := pools.Link().Judge(s); !strings.Contains(e.Message, "disks wait for approval on 2 nodes") {
+	if e := pools.Link().Judge(s); !strings.Contains(e.Message, "disks await approval on 2 nodes") {
 		t.Error(e.Message)
 	}
 	w.Node("n02").DevicesKnown = true

@@ -53,7 +53,7 @@ func judgePools(s *cluster.Snapshot) cluster.Evidence {
 	e := step.JudgeMembers(s, registered, poolThrough)
 	e = step.Describe(e, "PoolsReady", "CreatingPools", "nodes have all their storage pools")
 	if n := s.Count(awaitsApproval(s)); n > 0 && e.Hold == nil {
-		e.Message += "; disks wait for approval on " + text.NodesOf(n)
+		e.Message += "; disks await approval on " + text.NodesOf(n)
 	}
 	if e.State == cluster.Satisfied {
 		e.Message += unkeptNote(s)

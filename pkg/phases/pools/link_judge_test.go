@@ -129,7 +129,7 @@ func presentScenarios() []scenario {
 			want: verdict{Row: "consents-left", Ready: true, Step: pools.StepForget}},
 		{name: "another volume group", world: plain, spoil: func(w *clustertest.World) {
 			w.Node("n01").Pools["ssd"].Backing = "other/thin"
-		}, want: unsupported, says: "asks for LVM_THIN on vg/thin, but LINSTOR has pool ssd as LVM_THIN on other/thin"},
+		}, want: unsupported, says: "requires LVM_THIN on vg/thin, but LINSTOR has pool ssd as LVM_THIN on other/thin"},
 		{name: "another provider", world: plain, spoil: func(w *clustertest.World) {
 			w.Node("n01").Pools["ssd"].Provider = "ZFS"
 		}, want: unsupported},
@@ -154,7 +154,7 @@ func presentScenarios() []scenario {
 			p := w.Node("n01").Pools["ssd"]
 			p.TotalKiB, p.Properties = nil, nil
 		}, want: verdict{Row: "not-ours", Reason: missing, Hold: v1alpha1.HoldPoolBackendMissing},
-			says: "which leaves it alone"},
+			says: "did not create the pool, so it does not change it"},
 		{name: "broken and made from disks: never made again", world: hotReady, spoil: func(w *clustertest.World) {
 			delete(w.Node("n01").Pools["hot"].Properties, remembered.Worked)
 			w.Node("n01").Pools["hot"].Errors = []string{"gone"}
@@ -207,7 +207,7 @@ func missingScenarios() []scenario {
 			files := v1alpha1.StoragePoolSpec{Name: "files", FileThin: &v1alpha1.FilePool{Directory: "/srv/files"}}
 			w.Cluster.Spec.StoragePools = []v1alpha1.StoragePoolSpec{files}
 			w.Accept()
-		}, want: verdict{Row: "not-mounted", Reason: "SatelliteOutdated"}, says: "does not see the directory /srv/files"},
+		}, want: verdict{Row: "not-mounted", Reason: "SatelliteOutdated"}, says: "cannot use the directory /srv/files"},
 		{name: "disks cannot be listed", world: hot(s1), spoil: func(w *clustertest.World) {
 			w.Linstor.View.DevicesErr = errors.New("timeout")
 		}, want: verdict{Row: "disks-unlisted", Reason: "DevicesUnknown"}, says: "timeout"},
@@ -223,7 +223,8 @@ func missingScenarios() []scenario {
 		}, want: verdict{Row: "optional", NotWanted: true}},
 		{name: "disk not empty", world: hot(), spoil: func(w *clustertest.World) {
 			w.Inventory("n01", clustertest.Lsblk("sdb", "S1", "xfs"))
-		}, want: occupied, says: "never overwrites data, and no empty disk matches, but /dev/sdb (serial S1) carries xfs"},
+		}, want: occupied, says: "no empty disk matches, and the operator never overwrites data: " +
+			"/dev/sdb (serial S1) contains xfs"},
 		{name: "disk not empty, optional", world: hot(), spoil: func(w *clustertest.World) {
 			w.Cluster.Spec.StoragePools[0].Devices.Optional = true
 			w.Accept()
@@ -232,14 +233,14 @@ func missingScenarios() []scenario {
 		{name: "disk never seen empty", world: hot(s1), spoil: func(w *clustertest.World) {
 			w.Satellite("n01").Status.InitContainerStatuses = nil
 		}, want: verdict{Row: "never-seen-empty", Reason: "DevicesUnknown"},
-			says: "/dev/sdb (serial S1) was not looked at yet"},
+			says: "/dev/sdb (serial S1) has not been inspected yet"},
 		{name: "disk refused", world: hot(clustertest.SsdDisk("/dev/loop1", "S1")),
 			want: verdict{Row: "refused", Reason: "DeviceRefused", Hold: v1alpha1.HoldDeviceMissing},
-			says: "pool hot: /dev/loop1 (serial S1) is no disk of its own"},
+			says: "pool hot: /dev/loop1 (serial S1) is a virtual or removable device, which cannot be used"},
 		{name: "volume group there", world: hot(s2), spoil: func(w *clustertest.World) {
 			w.InventoryOf("n01", `DISKS="1" UDEV="1" VGS=" vg_hot" ZPOOLS=""`, clustertest.Lsblk("sdc", "S2", ""))
 		}, want: verdict{Row: "group-there", Reason: "DeviceNotEmpty", Hold: v1alpha1.HoldDeviceNotEmpty},
-			says: "does not make a second one of that name from /dev/sdc (serial S2)"},
+			says: "does not create another one with the same name from /dev/sdc (serial S2)"},
 		{name: "intent, disk still empty", world: hot(s1), spoil: remember(remembered.PoolIntent+"hot", "serial:S1"),
 			want: fromS1},
 		{name: "intent, disk made ready", world: hot(),
@@ -257,7 +258,7 @@ func missingScenarios() []scenario {
 			spoil: remember(remembered.PoolIntent+"hot", "serial:S1,serial:S2"),
 			want: verdict{Row: "half-made", Reason: "StoragePoolsFailed", Hold: v1alpha1.HoldStoragePoolsFailed,
 				Devices: "serial:S1"},
-			says: "making it from serial:S1,serial:S2 stopped half-way"},
+			says: "its creation from serial:S1,serial:S2 stopped halfway"},
 		{name: "intent, one disk ready and one not empty after all", world: hot(s1), spoil: func(w *clustertest.World) {
 			remember(remembered.PoolIntent+"hot", "serial:S1,serial:S2")(w)
 			w.InventoryOf("n01", `DISKS="1" UDEV=""`, clustertest.InventoryLine("sdb", "S1", "xfs", ""))

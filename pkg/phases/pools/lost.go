@@ -38,18 +38,18 @@ func (c *situation) lost() bool { return c.broken() && c.Have.Properties[remembe
 
 // lostRows decide about a pool that is lost. Nothing is repaired or made anew there without a human's word.
 var lostRows = []row{
-	rule("recreate-refused", "it is lost, a human agreed that it is made anew, and LINSTOR refuses that",
+	rule("recreate-refused", "it is lost, and an administrator approved recreating it, but LINSTOR rejects this",
 		func(c *situation) bool { return c.mayRecreate() && c.refused() && c.askable() },
 		outcome{step: StepRecreate, hold: v1alpha1.HoldPoolBackendLost, message: lostMessage, also: noteSpare}),
-	rule("recreate", "it is lost, and a human agreed that it is made anew from the disks that are there",
+	rule("recreate", "it is lost, and an administrator approved recreating it from the disks that are now empty",
 		(*situation).mayRecreate,
 		outcome{step: StepRecreate, reason: string(v1alpha1.HoldPoolBackendLost), message: lostMessage, also: noteSpare}),
-	rule("lost", "it worked before, and several looks in a row found that LINSTOR cannot use it",
+	rule("lost", "it worked before, but several consecutive checks found that LINSTOR cannot use it",
 		func(c *situation) bool {
 			return c.lost() && c.s.TaskStates[verifyKey(c.m, c.MemberPool)].Refusals >= looksBeforeLost && c.askable()
 		},
 		outcome{step: stepVerify, hold: v1alpha1.HoldPoolBackendLost, message: lostMessage, also: noteSpare}),
-	rule("looked-at", "it worked before, and LINSTOR cannot use it now", (*situation).lost,
+	rule("looked-at", "it worked before, but LINSTOR cannot use it now", (*situation).lost,
 		outcome{step: stepVerify, reason: string(v1alpha1.HoldPoolBackendLost), message: lostMessage, also: noteSpare}),
 }
 
@@ -70,8 +70,8 @@ func (c *situation) spare() *spare {
 	switch chosen := c.choice(); {
 	case len(chosen.Devices) == 0 || !hold.DisksFit(hold.Devices(c.m.Name, chosen.Devices)):
 	case chosen.GroupThere != "":
-		c.spared.note = fmt.Sprintf("; it is not made anew from %s, because %s; if that is out of date, "+
-			"restart the satellite's pod on the node, which looks again", deviceNames(chosen.Devices), chosen.GroupThere)
+		c.spared.note = fmt.Sprintf("; it is not recreated from %s because %s; if that is outdated, "+
+			"restart the node's satellite pod", deviceNames(chosen.Devices), chosen.GroupThere)
 	default:
 		*c.spared = spare{chosen.Devices, chosen.LookFirst()}
 	}
@@ -96,7 +96,8 @@ func lostMessage(c *situation) string {
 	if failed := c.task().Err; failed != nil && c.mayRecreate() {
 		return text.OneLine(failed.Error())
 	}
-	return text.OneLine(c.cannotUse() + "; it worked before, so nothing is done without a word from you" + c.spare().note)
+	return text.OneLine(c.cannotUse() + "; it was usable before, so the operator does nothing without your approval" +
+		c.spare().note)
 }
 
 func noteSpare(c *situation) { c.Spare = c.spare().disks }
@@ -115,7 +116,7 @@ func verifyPool(in *step.Input, m *cluster.Member, p *cluster.MemberPool) {
 		if err != nil || !stillBroken(have) {
 			return err
 		}
-		return fmt.Errorf("pool %s on node %s: its storage is not there", p.Name, m.Name)
+		return fmt.Errorf("pool %s on node %s: its storage is missing", p.Name, m.Name)
 	}})
 }
 
@@ -130,16 +131,16 @@ func recreatePool(ctx context.Context, in *step.Input, m *cluster.Member, p *clu
 	if err != nil || !stillBroken(have) {
 		return err // back again: its own storage is better than a new one
 	}
-	not := fmt.Sprintf("pool %s on node %s is not made anew", p.Name, m.Name)
+	not := fmt.Sprintf("pool %s on node %s is not recreated", p.Name, m.Name)
 	if err := poolUnused(ctx, in, m.Name, p.Name); err != nil {
-		return fmt.Errorf("%s: %w; delete these copies first (linstor resource delete %s <volume>)", not, err, m.Name)
+		return fmt.Errorf("%s: %w; delete these replicas first (linstor resource delete %s <volume>)", not, err, m.Name)
 	}
 	// LINSTOR refuses to delete a pool with snapshots, but does not show which pool a snapshot is in.
 	switch snapshots, err := in.API.Snapshots(ctx, m.Name); {
 	case err != nil:
 		return err
 	case len(snapshots) > 0:
-		return fmt.Errorf("%s: snapshots are registered on the node: %s; delete them first", not,
+		return fmt.Errorf("%s: the node still has snapshots (%s); delete them first", not,
 			text.QuoteList(linstor.SnapshotNames(snapshots, m.Name)))
 	}
 	c, err := disks.ChooseNow(ctx, in, m, p)
@@ -148,7 +149,7 @@ func recreatePool(ctx context.Context, in *step.Input, m *cluster.Member, p *clu
 	}
 	now := c.Devices
 	if word := m.Linstor.Properties[remembered.PoolRecreate+p.Entry.Name]; word == "" || consentTo(now) != word {
-		return fmt.Errorf("%s: the empty disks are %q, and %q was approved", not, consentTo(now), word)
+		return fmt.Errorf("%s: the empty disks are %q, but %q was approved", not, consentTo(now), word)
 	}
 	if c.GroupThere != "" {
 		return fmt.Errorf("%s: %s", not, c.GroupThere)
@@ -167,7 +168,7 @@ func recreatePool(ctx context.Context, in *step.Input, m *cluster.Member, p *clu
 		return err
 	}
 	in.Notify(step.Notice{Warning: true, Reason: "PoolRecreated", Action: step.PoolOn(p.Name, m.Name),
-		Note: fmt.Sprintf("pool %s on node %s was lost and is made anew, empty, from %s, as a human agreed",
+		Note: fmt.Sprintf("pool %s on node %s was lost and has been recreated empty from %s, as approved",
 			p.Name, m.Name, deviceNames(now))})
 	return nil
 }

@@ -124,11 +124,11 @@ func makeFromDevices(ctx context.Context, in *step.Input, m *cluster.Member, p *
 	}
 	now := usable(c, m, p)
 	if c.Asks(p.Entry) && !consented(m, p.Entry.Name, now) {
-		return fmt.Errorf("pool %s on node %s: the empty disks are not those that were approved: they are %s%s",
+		return fmt.Errorf("pool %s on node %s: the empty disks (%s) are not the approved ones%s",
 			p.Entry.Name, m.Name, consentTo(now), c.LookFirst())
 	}
 	if disks.Identities(now) != disks.Identities(p.Devices) {
-		return fmt.Errorf("pool %s on node %s: the empty disks changed while it was being made: %s became %s",
+		return fmt.Errorf("pool %s on node %s: the empty disks changed from %s to %s while it was being created",
 			p.Entry.Name, m.Name, disks.Identities(p.Devices), disks.Identities(now))
 	}
 	if c.GroupThere != "" {
@@ -173,7 +173,7 @@ func registerMade(
 	}
 	for _, d := range made.Disks {
 		in.Notify(step.Notice{Reason: "PoolCreated", Action: step.PoolOn(d.Path, m.Name),
-			Note: fmt.Sprintf("pool %s on %s is made from %s", p.Name, m.Name, name(&d))})
+			Note: fmt.Sprintf("pool %s on node %s was created from %s", p.Name, m.Name, name(&d))})
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func lostScenarios() []scenario {
 	recreate := verdict{Row: "recreate", Step: pools.StepRecreate, Reason: backendLost, Spare: "serial:S2"}
 	out := []scenario{
 		{name: "first seen", want: looked,
-			says: "pool hot: LINSTOR cannot use volume group vg_hot: Volume group 'vg_hot' not found; it worked before"},
+			says: "pool hot: LINSTOR cannot use volume group vg_hot: Volume group 'vg_hot' not found; it was usable before"},
 		{name: "seen a few times", spoil: verified(pools.LooksBeforeLost - 1), want: looked},
 		{name: "seen often enough", spoil: verified(pools.LooksBeforeLost),
 			want: verdict{Row: "lost", Step: pools.StepVerify,
@@ -73,17 +73,17 @@ func lostScenarios() []scenario {
 		{name: "its disk is there", spoil: func(w *clustertest.World) {
 			consent("serial:S2")(w)
 			w.Inventory("n01", clustertest.Lsblk("sdb", "S1", "LVM2_member"))
-		}, want: lookedAlone, says: "not made anew from /dev/sdc (serial S2), because /dev/sdb (serial S1), " +
-			"which it was made from, is there and carries LVM2_member"},
+		}, want: lookedAlone, says: "not recreated from /dev/sdc (serial S2) because /dev/sdb (serial S1), " +
+			"from which it was created, is present and contains LVM2_member"},
 		{name: "its volume group is on another disk", spoil: func(w *clustertest.World) {
 			consent("serial:S2")(w)
 			w.InventoryOf("n01", `DISKS="2" UDEV="1" VGS=" vg_hot" ZPOOLS=""`, clustertest.Lsblk("sdc", "S2", ""),
 				clustertest.Lsblk("sdd", "other", "LVM2_member")+` IN=" vg_hot"`)
-		}, want: lookedAlone, says: "because volume group vg_hot is there already, on /dev/sdd (serial other); " +
-			"if that is out of date, restart the satellite's pod"},
+		}, want: lookedAlone, says: "because volume group vg_hot already exists on /dev/sdd (serial other); " +
+			"if that is outdated, restart the node's satellite pod"},
 		{name: "groups that could not be told", spoil: func(w *clustertest.World) {
 			w.InventoryOf("n01", `DISKS="1" UDEV="1" VGS=" ?" ZPOOLS=""`, clustertest.Lsblk("sdc", "S2", ""))
-		}, want: looked, says: "look first: not every volume group of the node"},
+		}, want: looked, says: "check first: some volume groups on the node"},
 		{name: "its disk was wiped", spoil: func(w *clustertest.World) {
 			consent("serial:S1")(w)
 			w.Node("n01").Devices = []linstor.Device{clustertest.SsdDisk("/dev/sdb", "S1")}
@@ -319,8 +319,10 @@ func TestDisksAreTold(t *testing.T) {
 		return told, pools.NewIntent(in.Snapshot, in.Snapshot.Members[0].Pools[0], now)
 	}
 	want := []step.Notice{
-		{Reason: "PoolCreated", Action: "/dev/sdb on n01", Note: "pool hot on n01 is made from /dev/sdb (serial S1, 960Gi)"},
-		{Reason: "PoolCreated", Action: "/dev/sdc on n01", Note: "pool hot on n01 is made from /dev/sdc (serial S2, 960Gi)"},
+		{Reason: "PoolCreated", Action: "/dev/sdb on n01",
+			Note: "pool hot on node n01 was created from /dev/sdb (serial S1, 960Gi)"},
+		{Reason: "PoolCreated", Action: "/dev/sdc on n01",
+			Note: "pool hot on node n01 was created from /dev/sdc (serial S2, 960Gi)"},
 	}
 	told, intent := run(s1, s2)
 	if d := cmp.Diff(want, told); d != "" {

@@ -19,7 +19,7 @@ import (
 // poolInUseError says that a pool cannot go yet.
 type poolInUseError struct{ By string }
 
-func (e *poolInUseError) Error() string { return "it is still used by " + e.By }
+func (e *poolInUseError) Error() string { return "it is still in use by " + e.By }
 
 // findOldPools finds the pools that the operator made on a member and that the spec does not want there any more. What
 // somebody else registered in LINSTOR carries no mark and is left alone.
@@ -37,7 +37,8 @@ func findOldPools(s *cluster.Facts, m *cluster.Member) {
 		case err == nil:
 		case ok:
 			m.Notes = append(m.Notes, &cluster.Problem{Reason: "PoolInUse", Pool: have.Name,
-				Message: fmt.Sprintf("pool %s is not in the spec any more and waits for its volumes to go: %s", have.Name, inUse)})
+				Message: fmt.Sprintf("pool %s is no longer in the spec and will be removed once it is empty: %s", have.Name,
+					inUse)})
 		default:
 			m.Notes = append(m.Notes, &cluster.Problem{Reason: "PoolNotRemoved", Pool: have.Name,
 				Message: text.OneLine(err.Error())})
@@ -93,7 +94,7 @@ func removeOldPool(ctx context.Context, in *step.Input, m *cluster.Member, have 
 		return &poolInUseError{By: "volumes or snapshots"}
 	case err == nil:
 		in.Notify(step.Notice{Reason: "PoolRemoved", Action: step.PoolOn(have.Name, m.Name), Note: fmt.Sprintf(
-			"pool %s is not in the spec any more and was removed from LINSTOR on %s; %s was not touched",
+			"pool %s is no longer in the spec and was removed from LINSTOR on node %s; %s was not changed",
 			have.Name, m.Name, space(have.Provider, have.Backing))})
 	}
 	return err

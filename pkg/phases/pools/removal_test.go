@@ -103,7 +103,7 @@ func TestRemoveOldPool(t *testing.T) {
 			fails: "timeout"},
 		{name: "a copy is in it", then: func(r *clustertest.Record) {
 			r.Now = &linstor.View{Resources: []linstor.Resource{{Name: "pvc-1", Node: "n01", Pools: []string{"ssd", "HOT"}}}}
-		}, fails: "still used by pvc-1"},
+		}, fails: "still in use by pvc-1"},
 		{name: "copies elsewhere", then: func(r *clustertest.Record) {
 			r.Now = &linstor.View{Resources: []linstor.Resource{{Name: "pvc-1", Node: "n02", Pools: []string{"hot"}},
 				{Name: "pvc-2", Node: "n01", Pools: []string{"ssd"}}}}

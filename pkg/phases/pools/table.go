@@ -105,7 +105,7 @@ func rule(name, when string, holds func(*situation) bool, o outcome) row {
 		words = append(words, "ready")
 	}
 	if o.notWanted {
-		words = append(words, "the node does without it")
+		words = append(words, "the node works without it")
 	}
 	decide := func(c *situation) {
 		p := c.MemberPool
@@ -127,39 +127,39 @@ func rule(name, when string, holds func(*situation) bool, o outcome) row {
 
 var presence = decisiontable.Table[*situation]{
 	Title: "LINSTOR has the pool",
-	Intro: "For each pool of a registered member that LINSTOR has.",
+	Intro: "Applies to each pool of a registered member if LINSTOR has the pool.",
 	Rows: slices.Concat([]row{
-		rule("another-kind", "it is of another kind, or on something else, than the spec says",
+		rule("another-kind", "its provider or its backing storage differs from the spec",
 			func(c *situation) bool {
 				return !strings.EqualFold(c.Have.Provider, c.Provider) || c.Have.Backing != c.Backing
 			},
 			outcome{hold: v1alpha1.HoldUnsupportedChange, message: func(c *situation) string {
-				return fmt.Sprintf("spec.storagePools[%s] asks for %s on %s, but LINSTOR has pool %s as %s on %s; "+
-					"volumes may live in it: use another pool name",
+				return fmt.Sprintf("spec.storagePools[%s] requires %s on %s, but LINSTOR has pool %s as %s on %s; "+
+					"it may contain volumes: use a different pool name",
 					c.entry(), c.Provider, c.Backing, c.Name, c.Have.Provider, c.Have.Backing)
 			}}),
 	}, lostRows, []row{
-		rule("repair-refused", "it never worked, and registering it anew did not help",
+		rule("repair-refused", "it has never worked, and registering it again did not help",
 			func(c *situation) bool { return c.broken() && c.ours() && c.refused() },
 			outcome{step: stepRepair, hold: v1alpha1.HoldPoolBackendMissing, message: brokenMessage}),
 		// LINSTOR registers a pool before it checks the volume group, and does not check again; registering it anew does.
-		rule("repair", "it never worked, and the operator registered it on a group that was there",
+		rule("repair", "it has never worked, and the operator registered it on an existing group",
 			func(c *situation) bool { return c.broken() && c.ours() },
 			outcome{step: stepRepair, reason: string(v1alpha1.HoldPoolBackendMissing), message: brokenMessage}),
-		rule("not-ours", "it never worked, and the operator did not register it",
+		rule("not-ours", "it has never worked, and the operator did not register it",
 			func(c *situation) bool { return c.broken() && c.Entry.Devices == nil },
 			outcome{hold: v1alpha1.HoldPoolBackendMissing, message: func(c *situation) string {
-				return brokenMessage(c) + "; the pool was not made by the operator, which leaves it alone"
+				return brokenMessage(c) + "; the operator did not create the pool, so it does not change it"
 			}}),
 		// Its disks may be gone, and a repair could end in formatting what came in their place.
-		rule("unusable", "it never worked, and is made from disks", (*situation).broken,
+		rule("unusable", "it has never worked, and is created from disks", (*situation).broken,
 			outcome{hold: v1alpha1.HoldPoolBackendMissing, message: brokenMessage}),
-		rule("properties", "its properties are not as the spec says",
+		rule("properties", "its properties differ from the spec",
 			func(c *situation) bool { change := c.change(); return !change.Empty() },
 			outcome{step: stepModify, also: func(c *situation) { c.Change = c.change() }, problem: (*situation).taskProblem}),
-		rule("offline", "its node is not ONLINE, and LINSTOR says nothing of its size",
+		rule("offline", "its node is not ONLINE, and LINSTOR does not report its size",
 			func(c *situation) bool { return brokenPool(c.Have) }, outcome{}),
-		rule("consents-left", "it works, and answers about it are left",
+		rule("consents-left", "it works, but options recorded for it remain",
 			func(c *situation) bool { return len(consents(c.m, c.entry())) > 0 }, outcome{ready: true, step: stepForget}),
 		rule("ready", "it works", nil, outcome{ready: true}),
 	}),
@@ -167,83 +167,84 @@ var presence = decisiontable.Table[*situation]{
 
 var absence = decisiontable.Table[*situation]{
 	Title: "LINSTOR does not have the pool",
-	Intro: "For each pool of a registered member that LINSTOR does not have.",
+	Intro: "Applies to each pool of a registered member if LINSTOR does not have the pool.",
 	Rows: []row{
-		rule("skipped", "somebody answered `skip`, for this entry and these disks",
+		rule("skipped", "a hold was resumed with `skip` for this entry and these disks",
 			func(c *situation) bool { return answered(c.m, c.MemberPool, remembered.PoolSkip) },
 			outcome{notWanted: true, also: func(c *situation) { c.Skipped = true }}),
-		rule("not-mounted", "the satellite's pod does not have the pool's directory",
+		rule("not-mounted", "the satellite pod does not mount the pool's directory",
 			func(c *situation) bool { return !mountsPool(c.m, c.MemberPool) },
 			outcome{reason: "SatelliteOutdated", message: func(c *situation) string {
-				return c.says("the satellite does not see the directory %s before its restart", c.Backing)
+				return c.says("the satellite cannot use the directory %s until it is restarted", c.Backing)
 			}}),
-		rule("register", "its group is there by itself, or somebody answered `use-existing`",
+		rule("register", "the spec names an existing group, or a hold was resumed with `use-existing`",
 			func(c *situation) bool {
 				return c.Entry.Devices == nil || answered(c.m, c.MemberPool, remembered.PoolUseExisting)
 			},
 			outcome{step: stepRegister, problem: registerProblem}),
-		rule("disks-unlisted", "LINSTOR cannot list the node's disks, or Kubernetes the volumes that are attached there",
+		rule("disks-unlisted",
+			"LINSTOR cannot list the node's disks, or Kubernetes cannot list the volumes attached to the node",
 			func(c *situation) bool { return c.devicesErr() != nil },
 			outcome{reason: reasonDevicesUnknown, message: func(c *situation) string {
-				return text.OneLine("the disks are not known: " + c.devicesErr().Error())
+				return text.OneLine("the disks are unknown: " + c.devicesErr().Error())
 			}}),
-		rule("disks-unknown", "the node is not ONLINE, LINSTOR was not asked for its disks, or a list without "+
-			"any is not believed yet",
+		rule("disks-unknown", "the node is not ONLINE, its disks have not been requested from LINSTOR, or an empty "+
+			"list is not trusted yet",
 			func(c *situation) bool { return !c.m.Linstor.DevicesKnown }, outcome{}),
 		// The disks seem to have been made ready: only the pool is missing.
-		rule("finish", "making it had begun, and none of its disks is empty any more",
+		rule("finish", "its creation was started, and none of its disks is empty anymore",
 			func(c *situation) bool { empty, _ := c.intended(); return c.intent() != "" && empty == 0 },
 			outcome{step: stepFinish, problem: (*situation).taskProblem}),
-		rule("half-made", "making it had begun, and some of its disks are empty still",
+		rule("half-made", "its creation was started, and some of its disks are still empty",
 			func(c *situation) bool {
 				empty, all := c.intended()
 				return c.intent() != "" && empty != all && !c.noDisk()
 			},
 			outcome{hold: v1alpha1.HoldStoragePoolsFailed, also: noteDevices, message: func(c *situation) string {
-				return c.says("making it from %s stopped half-way; some of the disks are still empty", c.intent())
+				return c.says("its creation from %s stopped halfway; some of the disks are still empty", c.intent())
 			}}),
-		rule("occupied", "there is no disk to use, and a disk that matches is not empty",
+		rule("occupied", "no disk is usable, and a matching disk is not empty",
 			func(c *situation) bool { return c.noDisk() && len(c.choice().Occupied) > 0 },
 			outcome{hold: v1alpha1.HoldDeviceNotEmpty, also: noteDevices, message: func(c *situation) string {
-				return c.says("the operator never overwrites data, and no empty disk matches, but %s",
+				return c.says("no empty disk matches, and the operator never overwrites data: %s",
 					text.QuoteList(c.choice().Occupied))
 			}}),
-		rule("never-seen-empty", "there is no disk to use, and a disk that matches was not seen to be empty",
+		rule("never-seen-empty", "no disk is usable, and a matching disk has not been verified to be empty",
 			func(c *situation) bool { return c.noDisk() && len(c.choice().Unseen) > 0 },
 			outcome{reason: reasonDevicesUnknown, also: noteDevices, message: func(c *situation) string {
-				return c.says("only disks that were seen to be empty are used, and these were not: %s",
+				return c.says("the operator uses only disks that are verified to be empty: %s",
 					text.QuoteList(c.choice().Unseen))
 			}}),
-		rule("refused", "there is no disk to use, and a disk that matches is refused",
+		rule("refused", "no disk is usable, and a matching disk is rejected",
 			func(c *situation) bool { return c.noDisk() && len(c.choice().Refused) > 0 },
 			outcome{reason: "DeviceRefused", hold: v1alpha1.HoldDeviceMissing, also: noteDevices,
 				message: func(c *situation) string { return c.says("%s", text.QuoteList(c.choice().Refused)) }}),
-		rule("optional", "there is no disk to use, and the entry is optional",
+		rule("optional", "no disk is usable, and the entry is optional",
 			func(c *situation) bool { return c.noDisk() && c.Entry.Devices.Optional },
 			outcome{notWanted: true, also: noteDevices}),
-		rule("no-disk", "there is no disk to use", (*situation).noDisk,
+		rule("no-disk", "no disk is usable", (*situation).noDisk,
 			outcome{hold: v1alpha1.HoldDeviceMissing, also: noteDevices, message: func(c *situation) string {
-				return c.says("no disk matches spec.storagePools[%s].devices (LINSTOR lists empty disks above 1 GiB only)",
+				return c.says("no disk matches spec.storagePools[%s].devices (LINSTOR lists only empty disks larger than 1 GiB)",
 					c.entry())
 			}}),
-		rule("group-there", "a group of the pool's name is on the node already",
+		rule("group-there", "a volume group or zpool with the pool's name already exists on the node",
 			func(c *situation) bool { return c.choice().GroupThere != "" },
 			outcome{hold: v1alpha1.HoldDeviceNotEmpty, message: func(c *situation) string {
-				return c.says("%s; the operator does not make a second one of that name from %s",
+				return c.says("%s; the operator does not create another one with the same name from %s",
 					c.choice().GroupThere, deviceNames(c.usable()))
 			}}),
 		rule("too-many-disks", "more disks match than a hold can list",
 			func(c *situation) bool { return c.unapproved() && !hold.DisksFit(hold.Devices("", c.usable())) },
 			outcome{reason: string(v1alpha1.HoldDeviceApproval), also: awaitApproval, message: func(c *situation) string {
-				return c.says("%d disks match, more than a hold can list (%d): match fewer, "+
+				return c.says("%d disks match, but a hold can list only %d: match fewer disks, "+
 					"or set spec.storagePools[%s].devices.approval to Auto", len(c.usable()), hold.MostDevices, c.entry())
 			}}),
-		rule("unapproved", "nobody has approved the disks yet", (*situation).unapproved,
+		rule("unapproved", "the disks have not been approved yet", (*situation).unapproved,
 			outcome{hold: v1alpha1.HoldDeviceApproval, also: awaitApproval, message: func(c *situation) string {
-				return c.says("approve that %s is made from %s, which will be overwritten%s",
+				return c.says("creating %s from %s, which will be overwritten, requires approval%s",
 					c.Backing, deviceNames(c.usable()), c.choice().LookFirst())
 			}}),
-		rule("make", "nothing stands in the way", nil,
+		rule("make", "nothing prevents its creation", nil,
 			outcome{step: StepDevices, also: noteDevices, problem: (*situation).taskProblem}),
 	},
 }
@@ -278,9 +279,10 @@ func awaitApproval(c *situation) {
 // Markdown is the page about a pool, made from the tables.
 func Markdown() string {
 	return decisiontable.Page("A storage pool on a node", "pkg/phases/pools",
-		"Each reconcile decides anew for each pool that a member shall have, from what is observed and from what "+
-			"LINSTOR's properties remember. In each table the first row that holds decides. Afterwards, of two entries "+
-			"that claim the same thing on a node neither is worked on (hold [PoolConflict](../runbooks/PoolConflict.md)); "+
-			"a pool that an open hold asks about is left alone, and nothing is repaired or made anew during a mass failure.",
+		"On each reconcile, the operator re-evaluates each pool that a member should have, based on the observed "+
+			"state and on the records in LINSTOR's properties. In each table, the first matching row applies. If two "+
+			"entries claim the same resource on a node, the operator acts on neither of them (hold "+
+			"[PoolConflict](../runbooks/PoolConflict.md)). It does not change a pool while a hold about it is open, and it "+
+			"does not repair or recreate pools during a mass failure.",
 		presence.Markdown(), absence.Markdown())
 }

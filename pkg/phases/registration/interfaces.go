@@ -56,7 +56,7 @@ func interfaceOf(spec *nodespec.InterfaceSpec, n *corev1.Node) (cluster.MemberIn
 		if why := unfit(i.Address); why != "" {
 			field := "spec.nodes.interfaces " + spec.Name + ": " // a long annotation must not push it out of the line
 			i.Trouble = &cluster.Problem{Reason: reasonBadAddress, Message: field + text.Tail(fmt.Sprintf(
-				"the node's %s is %.64q, %s; the interface stays as it is until that is corrected",
+				"the node's %s is %.64q, %s; the interface is not changed until you correct it",
 				i.Source, i.Address, why), text.StatusLine-len(field))}
 		}
 		return i, true
@@ -78,11 +78,11 @@ func unfit(address string) string {
 	a, err := netip.ParseAddr(address)
 	switch {
 	case err != nil:
-		return "which is no IP address"
+		return "which is not an IP address"
 	case a.Zone() != "" || a.IsLinkLocalUnicast():
-		return "which is valid on one link only"
+		return "which is valid only on a single link"
 	case a.IsLoopback() || a.IsUnspecified() || a.IsMulticast():
-		return "which is no address of a node"
+		return "which cannot be the address of a node"
 	default:
 		return ""
 	}
@@ -138,7 +138,7 @@ func conflict(m *cluster.Member, f *cluster.MemberInterface,
 	// The order of a map would change the message.
 	o := slices.MinFunc(others, func(a, b cluster.AddressOwner) int { return strings.Compare(a.Node, b.Node) })
 	return &cluster.Problem{Reason: cluster.ReasonAddressConflict, Message: text.Sentence(fmt.Sprintf(
-		"interface %s (%s) has the address %s, which node %s has as well (%s)", f.Name, f.Source, f.Address, o.Node,
+		"interface %s (%s) has the address %s, which is also used by node %s (%s)", f.Name, f.Source, f.Address, o.Node,
 		o.What))}
 }
 

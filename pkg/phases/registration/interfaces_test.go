@@ -145,22 +145,22 @@ func TestInterfacesFollowTheNode(t *testing.T) {
 		{name: "no IP address", spoil: annotate("storage-n01.example.com"), problem: registration.ReasonBadAddress,
 			says: "annotation example.com/ip is \"storage-n01.example.com\""},
 		{name: "a network", spoil: annotate("192.168.0.101/24"), problem: registration.ReasonBadAddress,
-			says: "no IP address"},
-		{name: "a zone", spoil: annotate("fe80::1%eth0"), problem: registration.ReasonBadAddress, says: "one link"},
+			says: "not an IP address"},
+		{name: "a zone", spoil: annotate("fe80::1%eth0"), problem: registration.ReasonBadAddress, says: "single link"},
 		{name: "loopback", spoil: annotate("127.0.0.1"), problem: registration.ReasonBadAddress,
 			says: "spec.nodes.interfaces storage"},
 		{name: "another node's", spoil: annotate("192.168.0.102"), problem: cluster.ReasonAddressConflict,
-			says: "which node n02 has as well (storage, annotation example.com/ip)"},
+			says: "which is also used by node n02 (storage, annotation example.com/ip)"},
 		{name: "another node's own", spoil: func(w *clustertest.World) {
 			w.Kube.Pods[v1alpha1.ComponentSatellite]["n02"].Status.PodIP = "10.7.0.2"
 			w.Node("n02").Interface("default").Address = "10.7.0.2"
 			annotate("10.7.0.2")(w)
-		}, problem: cluster.ReasonAddressConflict, says: "node n02 has as well (default, the satellite's address)"},
+		}, problem: cluster.ReasonAddressConflict, says: "also used by node n02 (default, the satellite's address)"},
 		{name: "a node's that Kubernetes does not have", spoil: func(w *clustertest.World) {
 			w.Linstor.View.Nodes["gone"] = &linstor.Node{Name: "gone",
 				Interfaces: []linstor.Interface{{Name: "default", Address: "192.168.9.9"}}}
 			annotate("192.168.9.9")(w)
-		}, problem: cluster.ReasonAddressConflict, says: "node gone has as well (default, recorded in LINSTOR)"},
+		}, problem: cluster.ReasonAddressConflict, says: "also used by node gone (default, recorded in LINSTOR)"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := networkWorld(t, 3)

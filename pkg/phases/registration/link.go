@@ -42,7 +42,8 @@ func judgeRegistration(s *cluster.Snapshot) cluster.Evidence {
 		return step.LinstorUnknown(s)
 	}
 	e := step.JudgeMembers(s, hasSatellite, registrationThrough)
-	e = step.Describe(e, "NodesOnline", "RegisteringNodes", "nodes are registered, ONLINE and set up as spec.nodes asks")
+	e = step.Describe(e, "NodesOnline", "RegisteringNodes",
+		"nodes are registered, ONLINE and configured as in spec.nodes")
 	if pending := PreferencesMessage(s); pending != "" {
 		e.Message += pending
 		if e.State == cluster.Satisfied {
@@ -166,7 +167,7 @@ func (r *Registration) write(ctx context.Context, in *step.Input, m *cluster.Mem
 		}
 		if rejoined {
 			in.Notify(step.Notice{Reason: "NodeRejoined", Action: "Rejoin " + name, Note: fmt.Sprintf(
-				"node %s joined the Kubernetes cluster anew on the same machine; it keeps its registration and its volumes",
+				"node %s rejoined the Kubernetes cluster on the same machine; it keeps its registration and its volumes",
 				name)})
 		}
 	}
@@ -187,7 +188,7 @@ func (r *Registration) sendProperties(ctx context.Context, in *step.Input, name 
 func removeInterfaces(ctx context.Context, in *step.Input, seen *linstor.Node, names []string) error {
 	now, err := in.API.Node(ctx, seen.Name)
 	if err != nil {
-		return fmt.Errorf("look at node %s before interfaces are removed: %w", seen.Name, err)
+		return fmt.Errorf("read node %s before removing interfaces: %w", seen.Name, err)
 	}
 	for _, name := range names {
 		i := now.Interface(name)
@@ -195,7 +196,7 @@ func removeInterfaces(ctx context.Context, in *step.Input, seen *linstor.Node, n
 			continue // it is gone already
 		}
 		if !linstor.SameAddress(i.Address, seen.Interface(name).Address) {
-			return fmt.Errorf("%w: interface %s of node %s has another address", step.ErrOutdated, name, seen.Name)
+			return fmt.Errorf("%w: interface %s of node %s now has a different address", step.ErrOutdated, name, seen.Name)
 		}
 		if err := in.API.DeleteInterface(ctx, seen.Name, name); err != nil {
 			return err
@@ -305,7 +306,7 @@ func Problem(s *cluster.Snapshot, m *cluster.Member) *cluster.Problem {
 		return statusProblem(&s.Facts, m)
 	case !m.DrbdSeen():
 		return &cluster.Problem{Reason: string(v1alpha1.HoldKernelModuleFailed), Hold: v1alpha1.HoldKernelModuleFailed,
-			Message: text.OneLine("LINSTOR does not see DRBD on the node: " + strings.Join(whyUnseen(n), "; "))}
+			Message: text.OneLine("LINSTOR does not detect DRBD on the node: " + strings.Join(whyUnseen(n), "; "))}
 	}
 	// Its interfaces or properties are not as wanted yet. The failure of an earlier write to the node, such as its
 	// registration of which only the answer was lost, is no reason to ask a human.

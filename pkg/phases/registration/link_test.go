@@ -200,7 +200,7 @@ func TestDrbdNotSeen(t *testing.T) {
 	n := w.Node("n01")
 	n.Layers, n.Unsupported = []string{"STORAGE"}, map[string][]string{"DRBD": {failed, failed}}
 	p := w.Snapshot().MemberByName("n01").Problem
-	if p == nil || p.Message != "LINSTOR does not see DRBD on the node: "+failed {
+	if p == nil || p.Message != "LINSTOR does not detect DRBD on the node: "+failed {
 		t.Errorf("%+v", p)
 	}
 	if reasons := n.Unsupported["DRBD"]; !slices.Equal(reasons, []string{failed, failed}) {

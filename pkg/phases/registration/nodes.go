@@ -29,34 +29,33 @@ const registrationFailed = v1alpha1.HoldNodeRegistrationFailed
 
 var ailments = map[string]ailment{
 	linstor.StatusOffline: {reason: "NodeOffline",
-		message: "LINSTOR cannot reach the satellite, and tries again every ten seconds",
-		help: "look at the satellite's pod, and whether the controller's pod can reach port 3366 of the node, or 3367 " +
-			"with TLS"},
+		message: "LINSTOR cannot reach the satellite and retries every ten seconds",
+		help:    "check the satellite pod, and whether the controller pod can reach port 3366 on the node (3367 with TLS)"},
 	linstor.StatusConnected: {reason: "NodeConnecting", message: "LINSTOR is connecting to the satellite",
-		help: "this should take seconds"},
-	linstor.StatusUnknown: {reason: "NodeConnecting", message: "LINSTOR's controller has just started",
-		help: "this should take seconds"},
+		help: "this should take only a few seconds"},
+	linstor.StatusUnknown: {reason: "NodeConnecting", message: "the LINSTOR controller has just started",
+		help: "this should take only a few seconds"},
 	linstor.StatusVersionMismatch: {reason: string(v1alpha1.HoldSatelliteVersionMismatch),
 		hold:    v1alpha1.HoldSatelliteVersionMismatch,
-		message: "LINSTOR refuses the satellite because its version is not the controller's",
-		help:    "delete the satellite's pod to restart it"},
+		message: "LINSTOR rejects the satellite because its version differs from the controller version",
+		help:    "delete the satellite pod to restart it"},
 	linstor.StatusAuthenticationError: {reason: "AuthenticationError", hold: registrationFailed, reconnect: true,
-		message: "controller and satellite do not understand each other",
-		help:    "they are of different generations, or one wants TLS: restart the satellite's pod"},
+		message: "the controller and the satellite cannot communicate",
+		help:    "their versions are incompatible, or only one of them uses TLS: restart the satellite pod"},
 	linstor.StatusOtherController: {reason: "OtherController", hold: registrationFailed, reconnect: true,
-		message: "another LINSTOR controller took the satellite over",
-		help:    "take the node out of the other LINSTOR: two controllers fight for it"},
+		message: "another LINSTOR controller has taken over the satellite",
+		help:    "remove the node from the other LINSTOR cluster, because two controllers are competing for it"},
 	linstor.StatusFullSyncFailed: {reason: "FullSyncFailed", hold: registrationFailed, reconnect: true,
-		message: "the satellite could not take over LINSTOR's state; changes do not reach it",
-		help:    "see `linstor error-reports list`"},
+		message: "the satellite could not apply the state sent by LINSTOR, so changes have no effect on the node",
+		help:    "run `linstor error-reports list`"},
 	linstor.StatusMissingTools: {reason: "MissingTools", hold: registrationFailed, reconnect: true,
-		message: "the satellite lacks programs that its volumes need",
-		help:    "see `linstor node info`, and whether volume groups or zpools of another kind are in use"},
+		message: "the satellite lacks tools that its volumes require",
+		help:    "run `linstor node info` to see which storage providers and layers the node does not support"},
 	linstor.StatusDuplicateName: {reason: "DuplicateHostName", hold: registrationFailed,
-		message: "two satellites say that they are the same host", help: "give each node its own host name"},
+		message: "two satellites report the same host name", help: "give each node a unique host name"},
 	linstor.StatusNoConnection: {reason: "NoSatelliteAddress", hold: registrationFailed,
-		message: "LINSTOR has no address at which to reach the satellite",
-		help:    "the interface default must have a port; see `linstor node interface list`"},
+		message: "LINSTOR has no address for the satellite",
+		help:    "the `default` interface must have a port; run `linstor node interface list`"},
 }
 
 // mostReconnects bounds how often a node is connected anew for one pod and state: about two minutes long, then a human
@@ -79,11 +78,11 @@ func statusProblem(s *cluster.Facts, m *cluster.Member) *cluster.Problem {
 	}
 	switch n := reconnects(s, m); {
 	case n >= mostReconnects:
-		p.Message = fmt.Sprintf("%s (%s), and connecting anew %d times did not help; %s", a.message, status, n, a.help)
+		p.Message = fmt.Sprintf("%s (%s), and reconnecting %d times did not help; %s", a.message, status, n, a.help)
 	case m.SatelliteOK && !m.Maintenance:
 		p.Hold = "" // being treated
 		if err := s.TaskStates[reconnectKey(m)].Err; err != nil && n > 0 {
-			p.Message = text.OneLine(p.Message + "; connecting anew: " + err.Error())
+			p.Message = text.OneLine(p.Message + "; reconnecting failed: " + err.Error())
 		}
 	}
 	return p
@@ -139,7 +138,7 @@ func reconnect(in *step.Input, m *cluster.Member) {
 		}
 		n, err := in.API.Node(ctx, name)
 		if err == nil && !n.Online() {
-			err = fmt.Errorf("node %s is %s after it was connected anew", name, n.Status)
+			err = fmt.Errorf("node %s is %s after reconnecting", name, n.Status)
 		}
 		return err
 	}})
@@ -155,14 +154,14 @@ func EvictedProblem(s *cluster.Facts, m *cluster.Member) *cluster.Problem {
 		return nil
 	}
 	p := &cluster.Problem{Reason: "NodeEvicted",
-		Message: "LINSTOR evicted the node and made its copies elsewhere; it is restored as soon as node and satellite " +
-			"are ready"}
+		Message: "LINSTOR evicted the node and rebuilt its replicas on other nodes; it will be restored as soon as the " +
+			"node and its satellite are ready"}
 	if restoredLately(s, m) {
-		p.Message = "LINSTOR evicted the node again soon after it was restored; `linstor node restore " + m.Name +
-			"` brings it back"
+		p.Message = "LINSTOR evicted the node again soon after it was restored; run `linstor node restore " + m.Name +
+			"` to bring it back"
 		p.Hold = registrationFailed
 	} else if err := s.TaskStates[restoreKey(m)].Err; err != nil {
-		p.Message = text.OneLine("LINSTOR evicted the node and made its copies elsewhere, and it cannot be restored: " +
+		p.Message = text.OneLine("LINSTOR evicted the node and rebuilt its replicas on other nodes; restoring it failed: " +
 			err.Error())
 	}
 	return p
@@ -191,8 +190,8 @@ func restore(in *step.Input, m *cluster.Member) {
 			return fmt.Errorf("node %s is still evicted after it was restored", name)
 		}
 		in.Notify(step.Notice{Reason: "NodeRestored", Action: "Restore " + name, Note: fmt.Sprintf(
-			"LINSTOR had evicted node %s; node and satellite are ready again, so it was restored. Its copies come back "+
-				"beside those made elsewhere meanwhile", name)})
+			"node %s, which LINSTOR had evicted, was restored because the node and its satellite are ready again. Its "+
+				"replicas return in addition to those that have been rebuilt on other nodes", name)})
 		return in.API.SetNodeProperties(ctx, name,
 			map[string]string{remembered.Restored: remembered.Stamp(in.Snapshot.Now)}, nil)
 	}})

@@ -78,7 +78,7 @@ func TestReconnectIsBounded(t *testing.T) {
 		return len(r.Queued) > 0, m.Problem
 	}
 	failed(registration.MostReconnects - 1)
-	if again, p := treated(); !again || p.Hold != "" || !strings.Contains(p.Message, "connecting anew: no") {
+	if again, p := treated(); !again || p.Hold != "" || !strings.Contains(p.Message, "reconnecting failed: no") {
 		t.Errorf("before the bound: %t %+v", again, p)
 	}
 	failed(registration.MostReconnects)
@@ -148,7 +148,7 @@ func TestRestore(t *testing.T) {
 
 	w.Tasks["restore/n02"] = work.State{Attempts: 1, Err: errors.New("refused")}
 	if p := w.Snapshot().MemberByName("n02").Problem; p.Reason != "NodeEvicted" || p.Hold != "" ||
-		!strings.Contains(p.Message, "cannot be restored: refused") {
+		!strings.Contains(p.Message, "restoring it failed: refused") {
 		t.Errorf("the restoration is refused: %+v", p)
 	}
 	delete(w.Tasks, "restore/n02")

@@ -118,7 +118,7 @@ func NotePlacement(s *cluster.Facts, m *cluster.Member) {
 		return
 	}
 	m.Notes = append(m.Notes, &cluster.Problem{Reason: "PlacementNotSet", Message: text.OneLine(
-		"LINSTOR cannot be told whether it may place copies on the node, or evict it: " + err.Error())})
+		"cannot set in LINSTOR whether replicas may be placed on the node and whether it may be evicted: " + err.Error())})
 }
 
 // NoteTopology names the labels of spec.volumes.topologyKeys that a member lacks: copies that are to be in several
@@ -135,8 +135,8 @@ func NoteTopology(s *cluster.Snapshot, m *cluster.Member) {
 	}
 	if len(lacks) > 0 {
 		m.Notes = append(m.Notes, &cluster.Problem{Reason: "TopologyLabelMissing", Message: text.Sentence(
-			"the Node lacks the label " + strings.Join(lacks, ", ") + " of spec.volumes.topologyKeys: label it, so that " +
-				"LINSTOR and Kubernetes know where it is")})
+			"the Node lacks labels listed in spec.volumes.topologyKeys (" + strings.Join(lacks, ", ") + "): add them so " +
+				"that LINSTOR and Kubernetes can take its location into account")})
 	}
 }
 

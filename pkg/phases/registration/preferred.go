@@ -53,7 +53,7 @@ func JudgePreferences(s *cluster.Snapshot) {
 	}
 	if !v.ResourcesKnown {
 		if first != nil { // else the connections matter for no one
-			p.Waiting = "it is not known yet whether DRBD's connections are up"
+			p.Waiting = "the state of the DRBD connections is not known yet"
 		}
 		return
 	}
@@ -63,7 +63,7 @@ func JudgePreferences(s *cluster.Snapshot) {
 	}
 	for _, m := range s.Members {
 		if at := preferredSince(m); !at.IsZero() && s.Now.Sub(at) < s.Timing.LinkSettled {
-			p.Waiting, p.Settling = fmt.Sprintf("DRBD on %s connects over its new interface", m.Name), true
+			p.Waiting, p.Settling = fmt.Sprintf("DRBD on %s is connecting over its new interface", m.Name), true
 			return
 		}
 	}
@@ -75,9 +75,9 @@ func JudgePreferences(s *cluster.Snapshot) {
 func unable(s *cluster.Snapshot, m *cluster.Member) string {
 	switch {
 	case m.Replaced:
-		return "its machine was replaced"
+		return "its machine has been replaced"
 	case m.AddressTaken != nil:
-		return "LINSTOR has its address for another node"
+		return "LINSTOR has recorded its address for another node"
 	case !m.Online:
 		return "LINSTOR reports it as " + m.Linstor.Status
 	case !m.NodeReady:
@@ -92,7 +92,7 @@ func unable(s *cluster.Snapshot, m *cluster.Member) string {
 	if r := registrationWith(s, m, m); step.RefusalOver(&s.Facts, st, r.Digest()) {
 		return ""
 	}
-	return "LINSTOR refuses it: " + text.OneLine(st.Err.Error())
+	return "LINSTOR rejects the change: " + text.OneLine(st.Err.Error())
 }
 
 // judgeLinks lets the next node change if all connections are up. Of a connection that is down, the side that was
@@ -116,7 +116,7 @@ func judgeLinks(s *cluster.Snapshot, p *cluster.Preferences, first *cluster.Memb
 				return
 			case changed && p.Trouble == nil:
 				p.Next, p.Trouble, p.Volume, p.Missing = nil, a, r.Name, b.Name
-				p.Waiting = a.Name + " is cut off since it was changed"
+				p.Waiting = a.Name + " has been disconnected since its interface was changed"
 			case p.Next != nil:
 				p.Next, p.Waiting = nil, fmt.Sprintf("DRBD on %s is not connected to %s (volume %s)", a.Name, b.Name, r.Name)
 			}
@@ -160,7 +160,7 @@ func (r *Registration) movesLinks() bool {
 func replicatesNothing(ctx context.Context, in *step.Input, node string) error {
 	switch held, err := in.API.Resources(ctx, linstor.ResourceQuery{Nodes: []string{node}}); {
 	case err != nil:
-		return fmt.Errorf("look for volumes on node %s before its preferred interface changes: %w", node, err)
+		return fmt.Errorf("check for volumes on node %s before changing its preferred interface: %w", node, err)
 	case len(held) > 0:
 		return fmt.Errorf("%w: node %s has volumes", step.ErrOutdated, node)
 	default:
@@ -174,15 +174,15 @@ func PreferencesMessage(s *cluster.Snapshot) string {
 	if len(p.Pending) == 0 {
 		return ""
 	}
-	message := "; the preferred interface is still to be changed on " + text.NodesOf(len(p.Pending))
+	message := "; the preferred interface still needs to be changed on " + text.NodesOf(len(p.Pending))
 	if len(p.Pending) > 1 {
-		message += ", one after the other"
+		message += ", one at a time"
 	}
 	if len(p.Unable) > 0 {
-		message += ", but not now on " + text.ListSome(p.Unable)
+		message += ", but cannot be changed now on " + text.ListSome(p.Unable)
 	}
 	if p.Waiting != "" {
-		message += ": waiting, because " + p.Waiting
+		message += ": waiting because " + p.Waiting
 	}
 	return message
 }
@@ -201,9 +201,9 @@ func PreferredProblem(s *cluster.Snapshot, m *cluster.Member) *cluster.Problem {
 		}
 	}
 	return &cluster.Problem{Reason: reasonPreferredUnreachable,
-		Message: fmt.Sprintf("since DRBD replicates over %s, volume %s is not connected to %s; "+
-			"the other nodes keep their interface. Let that network reach theirs, or put `preferred` in spec.nodes.interfaces "+
-			"back as it was", over, p.Volume, p.Missing)}
+		Message: fmt.Sprintf("DRBD now replicates over %s, but volume %s is not connected to %s; the other nodes keep "+
+			"their interfaces. Connect the two networks, or revert `preferred` in spec.nodes.interfaces",
+			over, p.Volume, p.Missing)}
 }
 
 // ChangesPreferred reports whether the last view shows a node whose preferred interface is another than the spec's and

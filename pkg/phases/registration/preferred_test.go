@@ -67,12 +67,13 @@ func TestANetworkThatIsNotRoutedStopsAfterTheFirstNode(t *testing.T) {
 	s := w.Snapshot()
 	p := s.MemberByName("n01").Problem
 	if p == nil || p.Reason != "PreferredInterfaceUnreachable" ||
-		!strings.Contains(p.Message, "interface storage (10.1.0.1), volume pvc is not connected to n02") ||
-		!strings.Contains(p.Message, "back as it was") || s.MemberByName("n02").Problem != nil {
+		!strings.Contains(p.Message, "interface storage (10.1.0.1), but volume pvc is not connected to n02") ||
+		!strings.Contains(p.Message, "revert `preferred`") || s.MemberByName("n02").Problem != nil {
 		t.Errorf("%+v, %+v", p, s.MemberByName("n02").Problem)
 	}
 	if e := registration.Link().Judge(s); !strings.HasSuffix(e.Message,
-		"still to be changed on 2 nodes, one after the other: waiting, because n01 is cut off since it was changed") {
+		"still needs to be changed on 2 nodes, one at a time: waiting because n01 has been disconnected since its "+
+			"interface was changed") {
 		t.Errorf("%q", e.Message)
 	}
 	// The way back is open at once.
@@ -132,13 +133,13 @@ func TestAMemberThatCannotChangeHoldsUpNoOther(t *testing.T) {
 		}, "n01 (LINSTOR reports it as OFFLINE)"},
 		{"its machine was replaced", func(w *clustertest.World) { w.KubeNode("n01").Status.NodeInfo.SystemUUID = "other" },
 			func(w *clustertest.World) { w.KubeNode("n01").Status.NodeInfo.SystemUUID = "system-n01" },
-			"n01 (its machine was replaced)"},
+			"n01 (its machine has been replaced)"},
 		{"its satellite is not ready", func(w *clustertest.World) { w.UnreadyPod(v1alpha1.ComponentSatellite, "n01") },
 			func(w *clustertest.World) {
 				w.PutPod(v1alpha1.ComponentSatellite, "n01", w.ReadyPod(v1alpha1.ComponentSatellite, "n01"))
 			}, "n01 (its satellite is not ready)"},
 		{"LINSTOR refuses it", refuse, func(w *clustertest.World) { w.Now = w.Now.Add(w.Snapshot().Timing.Repair) },
-			"n01 (LINSTOR refuses it: "},
+			"n01 (LINSTOR rejects the change: "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := clustertest.Replicated(t)
@@ -156,7 +157,7 @@ func TestAMemberThatCannotChangeHoldsUpNoOther(t *testing.T) {
 			}
 			s := w.Snapshot()
 			if text := registration.PreferencesMessage(s); !strings.Contains(text,
-				"still to be changed on 1 node, but not now on "+tc.why) || strings.Contains(text, "waiting") {
+				"still needs to be changed on 1 node, but cannot be changed now on "+tc.why) || strings.Contains(text, "waiting") {
 				t.Errorf("%q", text)
 			}
 			if got := phases.PollUnfinished(s); got != s.Timing.PollSteady {

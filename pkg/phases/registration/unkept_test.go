@@ -35,8 +35,8 @@ func TestUnkeptProperties(t *testing.T) {
 	}
 	s := w.Snapshot()
 	for want, link := range map[string]step.Link{
-		"spec.nodes.properties: LINSTOR " + w.Linstor.View.Version + " accepts Gone and does":        registration.Link(),
-		"spec.storagePools[ssd].properties: LINSTOR " + w.Linstor.View.Version + " accepts Away and": pools.Link(),
+		"spec.nodes.properties: LINSTOR " + w.Linstor.View.Version + " accepts Gone but does":        registration.Link(),
+		"spec.storagePools[ssd].properties: LINSTOR " + w.Linstor.View.Version + " accepts Away but": pools.Link(),
 	} {
 		if e := link.Judge(s); e.State != cluster.Satisfied || strings.Count(e.Message, want) != 1 {
 			t.Errorf("evidence %+v, want %q once", e, want)

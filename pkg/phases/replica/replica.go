@@ -26,7 +26,7 @@ type LastReplicaError struct {
 }
 
 func (e *LastReplicaError) Error() string {
-	return fmt.Sprintf("node %s may hold the last up-to-date copy of %s: %s",
+	return fmt.Sprintf("node %s may hold the last up-to-date replica of %s: %s",
 		e.Node, text.Amount(len(e.Resources), "volume", "volumes"), text.ListSome(e.Resources))
 }
 
@@ -172,7 +172,7 @@ func ReplicationNeeds(
 	s *cluster.Snapshot, m *cluster.Member, together []*cluster.Member, copies []linstor.Resource,
 ) string {
 	if copies == nil {
-		return "it is not known which copies of volumes are UpToDate"
+		return "it is unknown which replicas are UpToDate"
 	}
 	mine := map[string]bool{}
 	for i := range copies {
@@ -187,11 +187,11 @@ func ReplicationNeeds(
 		}
 		for _, other := range together {
 			if strings.EqualFold(other.Name, c.Node) {
-				return fmt.Sprintf("%s and %s hold copies of volume %s", m.Name, other.Name, c.Name)
+				return fmt.Sprintf("%s and %s both hold a replica of volume %s", m.Name, other.Name, c.Name)
 			}
 		}
 		if !c.UpToDate() && !hiddenCopy(s, c, copies) {
-			return fmt.Sprintf("%s holds a copy of volume %s, whose copy on %s is not UpToDate%s", m.Name, c.Name, c.Node,
+			return fmt.Sprintf("%s holds a replica of volume %s, whose replica on %s is not UpToDate%s", m.Name, c.Name, c.Node,
 				withoutNode(s, c.Node))
 		}
 	}
@@ -209,8 +209,8 @@ func withoutNode(s *cluster.Snapshot, node string) string {
 	if n == nil || there || n.Properties[linstor.PropNodeUID] == "" || s.RemovalPolicy() != v1alpha1.NodesRetain {
 		return ""
 	}
-	return fmt.Sprintf(": node %s has no Node object, and spec.nodes.removalPolicy is Retain, so that its copies stay: "+
-		"bring the node back, or set the policy to Evacuate", node)
+	return fmt.Sprintf("; node %s has no Node object, and its replicas remain because spec.nodes.removalPolicy is "+
+		"Retain: bring the node back, or set the policy to Evacuate", node)
 }
 
 // hiddenCopy reports whether LINSTOR lacks the state of a copy only because the satellite waits for its upgrade.
@@ -233,7 +233,7 @@ func hiddenCopy(s *cluster.Snapshot, c *linstor.Resource, copies []linstor.Resou
 func LookAtCopies(ctx context.Context, in *step.Input, m *cluster.Member, together []*cluster.Member) (string, error) {
 	copies, err := in.API.Resources(ctx, linstor.ResourceQuery{})
 	if err != nil {
-		return "", fmt.Errorf("look at the copies of volumes before the satellite on %s is restarted: %w", m.Name, err)
+		return "", fmt.Errorf("check the replicas of volumes before restarting the satellite on node %s: %w", m.Name, err)
 	}
 	return ReplicationNeeds(in.Snapshot, m, together, copies), nil
 }
@@ -274,7 +274,7 @@ func (v *Volume) State() VolumeState {
 }
 
 func (v *Volume) String() string {
-	return fmt.Sprintf("%s has %d of %d copies", v.Name, v.Good, v.Copies)
+	return fmt.Sprintf("%s has %d of %d replicas", v.Name, v.Good, v.Copies)
 }
 
 // Volumes are all volumes that have a copy, the worst first; known is false where the view does not say, or shows no

@@ -77,7 +77,7 @@ func CheckSnapshots(ctx context.Context, in *step.Input, node, agreed string) er
 		return err
 	}
 	if names := onlySnapshots(in.Snapshot, v, list, node); !Covers(agreed, names) {
-		return fmt.Errorf("node %s is not given up: it has %s, and no question that was answered has named it", node,
+		return fmt.Errorf("node %s is not declared lost: it has %s, which is not listed in an approval", node,
 			OnlyCopyOf(names))
 	}
 	return nil

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +22,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
 // Link starts a satellite on each member.
@@ -37,7 +37,7 @@ func satelliteThrough(m *cluster.Member) bool { return m.SatelliteOK }
 func judgeSatellites(s *cluster.Snapshot) cluster.Evidence {
 	if missing := netcom.Missing(&s.Facts, netcomtls.Satellite); missing != "" {
 		return cluster.Evidence{State: cluster.Missing, Reason: "CertificatesMissing", Total: s.Counted(),
-			Message: missing + "; the condition CertificatesValid says why"}
+			Message: missing + "; see the CertificatesValid condition"}
 	}
 	config, sets := restartsSoFar(s).note(s), DaemonSets(s)
 	for _, ds := range sets {
@@ -54,7 +54,8 @@ func judgeSatellites(s *cluster.Snapshot) cluster.Evidence {
 	}
 	e = step.Describe(e, "SatellitesRunning", "StartingSatellites", "satellites are ready")
 	if n := nodelabels.MovesLeft(s); n > 0 && e.OK() {
-		e.Message += fmt.Sprintf("; %d still run with another platform's settings and are exchanged one at a time", n)
+		e.Message += "; " + text.Amount(n, "satellite is", "satellites are") +
+			" still running with another platform's settings (replaced one at a time)"
 	}
 	for _, ds := range sets {
 		e.Message += step.ForeignNote("DaemonSet", s.Kube.DaemonSets[ds.Name], ds)

@@ -48,7 +48,7 @@ func TestLink(t *testing.T) {
 		{"a satellite runs with another platform's settings", func(w *clustertest.World) {
 			w.Satellite("n02").Labels[v1alpha1.LabelPlatform] = "other"
 		}, cluster.Evidence{State: cluster.Satisfied, Reason: "SatellitesRunning",
-			Message: "; 1 still run with another platform's settings and are exchanged one at a time"}, nil},
+			Message: "; 1 satellite is still running with another platform's settings (replaced one at a time)"}, nil},
 		{"one is not ready, and another is of another platform", func(w *clustertest.World) {
 			w.UnreadyPod(v1alpha1.ComponentSatellite, "n01", "n03")
 			w.Satellite("n02").Labels[v1alpha1.LabelPlatform] = "other"

@@ -74,11 +74,11 @@ func restartHungController(ctx context.Context, in *step.Input) error {
 	}
 	if !noted {
 		if err := in.Writer.Apply(ctx, controllerRestarts{before.number + 1, pod.UID}.note(s)); err != nil {
-			return fmt.Errorf("note that LINSTOR's controller is restarted: %w", err)
+			return fmt.Errorf("record the restart of the LINSTOR controller: %w", err)
 		}
 	}
 	if err := in.Writer.DeletePod(ctx, pod); err != nil {
-		return fmt.Errorf("restart LINSTOR's controller, which reaches no satellite with TLS: %w", err)
+		return fmt.Errorf("restart the LINSTOR controller, which cannot reach any satellites over TLS: %w", err)
 	}
 	return nil
 }

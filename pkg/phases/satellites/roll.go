@@ -137,20 +137,21 @@ func planRoll(s *cluster.Snapshot, r *cluster.Roll, of map[rollKind][]*cluster.M
 	}
 	switch {
 	case s.Frozen() && len(candidates) == 0:
-		r.Waiting = "many nodes failed at once; nothing is restarted until that is over"
+		r.Waiting = "many nodes failed at once; no satellites are restarted until this is resolved"
 	case len(unused) > 0:
 		r.Next = unused[:min(len(unused), restartsPerRun)]
 	case len(r.Restarting) > 0:
 		r.Waiting = fmt.Sprintf("waiting for %s to be ONLINE in LINSTOR again", MemberNames(r.Restarting))
 	case len(broken) == 0 && nodelabels.MovesLeft(s) > 0:
-		r.Waiting = "satellites are exchanged for those of another platform first"
+		r.Waiting = "satellites that need another platform's settings are replaced first"
 	case !s.Linstor.Known():
-		r.Waiting = "LINSTOR does not answer" // and nobody knows who is back
+		r.Waiting = "LINSTOR does not respond" // and nobody knows who is back
 	case len(candidates) == 0:
-		r.Waiting = MemberNames(r.Outdated) +
-			" cannot be restarted: the Kubernetes node is not ready, or LINSTOR does not reach it"
+		r.Waiting = "cannot restart the satellite on " + MemberNames(r.Outdated) +
+			": the Kubernetes node is not ready, or LINSTOR cannot reach the satellite"
 	case room <= 0:
-		r.Waiting = fmt.Sprintf("%s down, and no more than %d may be", text.Amount(down, "node is", "nodes are"), limit)
+		r.Waiting = fmt.Sprintf("%s down, but at most %d may be down at a time",
+			text.Amount(down, "node is", "nodes are"), limit)
 	default:
 		r.Next, r.Waiting = pickRoll(s, candidates, room)
 	}
@@ -238,8 +239,8 @@ func RollStuck(s *cluster.Snapshot) *cluster.HoldRequest {
 		why = p.Message
 	}
 	return &cluster.HoldRequest{Reason: v1alpha1.HoldSatellitesFailed, Nodes: names(late), Message: fmt.Sprintf(
-		"the satellite on %s did not come back after its restart within %s: %s. "+
-			"The %d outdated satellites left are not restarted until it does",
+		"the satellite on %s did not recover within %s of its restart: %s. "+
+			"The remaining %d outdated satellites are not restarted until it does",
 		MemberNames(late), deadline, why, len(r.Outdated))}
 }
 

@@ -24,7 +24,7 @@ func TestRollOnPodNetwork(t *testing.T) {
 		spoil         func(w *clustertest.World)
 		next, waiting string
 	}{
-		{name: "copies are not known", spoil: func(*clustertest.World) {}, waiting: "not known which copies"},
+		{name: "copies are not known", spoil: func(*clustertest.World) {}, waiting: "unknown which replicas"},
 		{name: "one in each zone", spoil: func(w *clustertest.World) { w.Copies() }, next: "n03 n05 n07"},
 		{name: "not two copies of a volume", spoil: func(w *clustertest.World) { w.Copies("a n03 n05", "b n07 n08") },
 			next: "n03 n06 n07"},
@@ -35,7 +35,7 @@ func TestRollOnPodNetwork(t *testing.T) {
 		{name: "a peer's state is unknown", spoil: func(w *clustertest.World) {
 			w.Copies("a n03 n04 n05 n06 n07 n08 n01")
 			w.CopyState("a", "n01", "")
-		}, waiting: "copy on n01 is not UpToDate"},
+		}, waiting: "replica on n01 is not UpToDate"},
 		{name: "its own copy may be behind", spoil: func(w *clustertest.World) {
 			w.Copies("a n03 n08")
 			w.CopyState("a", "n03", "Inconsistent")

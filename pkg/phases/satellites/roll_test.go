@@ -84,7 +84,7 @@ func TestRoll(t *testing.T) {
 				w.KubeNode(n).Status.Conditions = nil
 				w.Node(n).Status = linstor.StatusOffline
 			}
-		}, waiting: "2 nodes are down, and no more than 2", outdated: 3},
+		}, waiting: "2 nodes are down, but at most 2", outdated: 3},
 		{name: "out of reach of LINSTOR", nodes: 8, spoil: func(w *clustertest.World) {
 			w.Outdate("n02", "n03", "n04")
 			w.Node("n02").Status = linstor.StatusOffline
@@ -93,7 +93,7 @@ func TestRoll(t *testing.T) {
 			w.Outdate("n02")
 			w.KubeNode("n02").Status.Conditions = nil
 			w.Node("n02").Status = linstor.StatusOffline
-		}, waiting: "n02 cannot be restarted", outdated: 1},
+		}, waiting: "cannot restart the satellite on n02", outdated: 1},
 		{name: "what fails goes first", nodes: 8, spoil: func(w *clustertest.World) {
 			w.Outdate("n02", "n03", "n07")
 			w.FailPod(v1alpha1.ComponentSatellite, "n07", "no such image")
@@ -120,12 +120,12 @@ func TestRoll(t *testing.T) {
 		{name: "nothing is known", nodes: 8, spoil: func(w *clustertest.World) {
 			w.Outdate()
 			w.Silent(fmt.Errorf("no answer"))
-		}, waiting: "LINSTOR does not answer", outdated: 8},
+		}, waiting: "LINSTOR does not respond", outdated: 8},
 		{name: "nothing is known, and some do not serve anyway", nodes: 8, spoil: func(w *clustertest.World) {
 			w.Outdate("n02", "n03")
 			w.FailPod(v1alpha1.ComponentSatellite, "n02", "no such image")
 			w.Silent(fmt.Errorf("no answer"))
-		}, waiting: "LINSTOR does not answer", outdated: 2},
+		}, waiting: "LINSTOR does not respond", outdated: 2},
 		{name: "maintenance is left alone", nodes: 8, spoil: func(w *clustertest.World) {
 			w.Outdate("n01", "n02")
 			maintained(w, "n01")

@@ -110,23 +110,24 @@ func judgeWanted(s *cluster.Snapshot) *cluster.SnapshotClass {
 	c.Want = resources.SnapshotClass(p, asDefault && (marked(c.Live) || other == ""))
 	switch {
 	case c.Live != nil && !cluster.Ours(s.Cluster.Name, c.Live):
-		c.Reason, c.Message = ReasonForeign, fmt.Sprintf("a VolumeSnapshotClass %s is there that the operator did not "+
-			"make: set spec.volumes.snapshots.className to another name, delete the VolumeSnapshotClass, or label it %s=%s to "+
-			"hand it over", name, v1alpha1.LabelCluster, s.Cluster.Name)
+		c.Reason, c.Message = ReasonForeign, fmt.Sprintf("VolumeSnapshotClass %s was not created by the operator: set "+
+			"spec.volumes.snapshots.className to another name, delete the VolumeSnapshotClass, or label it %s=%s to hand it "+
+			"over to the operator", name, v1alpha1.LabelCluster, s.Cluster.Name)
 		return c
 	case !step.Matches(c.Live, c.Want):
-		c.Do, c.Reason, c.Message = cluster.ClassApply, ReasonMaking, "VolumeSnapshotClass "+name+" is being made"
+		c.Do, c.Reason = cluster.ClassApply, ReasonMaking
+		c.Message = "VolumeSnapshotClass " + name + " is being created or updated"
 		if err := s.TaskStates[taskKey(name)].Err; err != nil {
-			c.Message = "making VolumeSnapshotClass " + name + " fails: " + text.OneLine(err.Error())
+			c.Message = "VolumeSnapshotClass " + name + " cannot be created or updated: " + text.OneLine(err.Error())
 		}
 	}
 	switch {
 	case !asDefault || other == "":
 	case marked(c.Live):
-		c.Note = fmt.Sprintf("VolumeSnapshotClass %s is marked as the driver's default, too, so that a VolumeSnapshot "+
-			"without a class is not taken: remove its annotation %s", other, resources.AnnotationDefaultSnapshotClass)
+		c.Note = fmt.Sprintf("VolumeSnapshotClass %s is also marked as the driver's default, so VolumeSnapshots "+
+			"without a class fail: remove its annotation %s", other, resources.AnnotationDefaultSnapshotClass)
 	default:
-		c.Note = fmt.Sprintf("VolumeSnapshotClass %s is the driver's default already: remove its annotation %s to make %s "+
+		c.Note = fmt.Sprintf("VolumeSnapshotClass %s is already the driver's default: remove its annotation %s to make %s "+
 			"the default", other, resources.AnnotationDefaultSnapshotClass, name)
 	}
 	return c
@@ -138,8 +139,8 @@ func leftOver(s *cluster.Snapshot, live *snapshotv1.VolumeSnapshotClass) *cluste
 	c := &cluster.SnapshotClass{Name: live.Name, Live: live, Do: cluster.ClassRemove}
 	if n := s.Kube.Driver.Snapshots.ByClass[live.Name]; n > 0 {
 		c.Do = cluster.ClassLeave
-		c.Note = fmt.Sprintf("VolumeSnapshotClass %s stays although the spec has it no more, because %s of it", live.Name,
-			text.Amount(n, "VolumeSnapshotContent is", "VolumeSnapshotContents are"))
+		c.Note = fmt.Sprintf("VolumeSnapshotClass %s is no longer in the spec, but is kept because %s it", live.Name,
+			text.Amount(n, "VolumeSnapshotContent uses", "VolumeSnapshotContents use"))
 	}
 	return c
 }
@@ -184,7 +185,7 @@ func Ensure(in *step.Input) {
 func remove(ctx context.Context, in *step.Input, c *cluster.SnapshotClass) error {
 	contents, err := in.Live.SnapshotContents(ctx, resources.DriverName)
 	if err != nil {
-		return fmt.Errorf("look for snapshots of VolumeSnapshotClass %s: %w", c.Name, err)
+		return fmt.Errorf("list snapshots of VolumeSnapshotClass %s: %w", c.Name, err)
 	}
 	for _, class := range contents {
 		if class == c.Name {

@@ -60,7 +60,7 @@ func TestClass(t *testing.T) {
 	}{
 		{"as wanted", func(*clustertest.World) {}, "", "", nil},
 		{"missing", func(w *clustertest.World) { delete(w.Kube.Driver.SnapshotClasses, class) },
-			snapshotclass.ReasonMaking, "is being made", []string{apply}},
+			snapshotclass.ReasonMaking, "is being created or updated", []string{apply}},
 		{"somebody lets snapshots stay", func(w *clustertest.World) {
 			live(w).DeletionPolicy = snapshotv1.VolumeSnapshotContentRetain
 		}, snapshotclass.ReasonMaking, "", []string{apply}},
@@ -80,18 +80,18 @@ func TestClass(t *testing.T) {
 		}, snapshotclass.ReasonForeign, "storage.linstor.dev/cluster=linstor", nil},
 		{"two defaults", func(w *clustertest.World) {
 			w.Kube.Driver.SnapshotClasses["old"] = somebodys(resources.DriverName, "true")
-		}, "", "old is marked as the driver's default, too", nil},
+		}, "", "old is also marked as the driver's default", nil},
 		{"another default", func(w *clustertest.World) {
 			w.Kube.Driver.SnapshotClasses["old"] = somebodys(resources.DriverName, "true")
 			delete(w.Kube.Driver.SnapshotClasses, class)
-		}, snapshotclass.ReasonMaking, "old is the driver's default already", []string{apply}},
+		}, snapshotclass.ReasonMaking, "old is already the driver's default", []string{apply}},
 		{"another driver's default", func(w *clustertest.World) {
 			w.Kube.Driver.SnapshotClasses["old"] = somebodys("other.example.com", "true")
 		}, "", "", nil},
 		{"making it fails", func(w *clustertest.World) {
 			delete(w.Kube.Driver.SnapshotClasses, class)
 			w.Tasks = map[string]work.State{taskKey: {Err: errors.New("a webhook refuses")}}
-		}, snapshotclass.ReasonMaking, "fails: a webhook refuses", []string{apply}},
+		}, snapshotclass.ReasonMaking, "cannot be created or updated: a webhook refuses", []string{apply}},
 		{"the cluster is being deleted", func(w *clustertest.World) {
 			delete(w.Kube.Driver.SnapshotClasses, class)
 			w.Cluster.DeletionTimestamp = ptr.To(metav1.NewTime(w.Now))
@@ -137,7 +137,7 @@ func TestAClassThatTheSpecHasNoMore(t *testing.T) {
 		{"off, and a snapshot was taken just now", off, nil, map[string]string{"s-1": class}, "", nil},
 		{"off, and one of another class was", off, nil, map[string]string{"s-1": "theirs"}, "", []string{gone}},
 		{"off, and snapshots are of it", off, []string{"s-1", "s-2"}, nil,
-			"linstor-snapshots stays although the spec has it no more, because 2 VolumeSnapshotContents are of it", nil},
+			"linstor-snapshots is no longer in the spec, but is kept because 2 VolumeSnapshotContents use it", nil},
 		{"another name", renamed, nil, nil, "", []string{"apply VolumeSnapshotClass/nightly", gone}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

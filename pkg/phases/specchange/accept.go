@@ -44,8 +44,8 @@ func Refuse(s *cluster.Snapshot) *cluster.HoldRequest {
 	release, known := s.Catalogue.Release(version)
 	kind := connection.Kind(&spec.Database)
 	if !known {
-		return cluster.Request(unsupported, "spec.version: this operator does not know LINSTOR %s: %srun an operator that "+
-			"knows it", version, setBack(&s.Facts))
+		return cluster.Request(unsupported, "spec.version: this operator does not support LINSTOR %s: %suse an operator "+
+			"version that supports it", version, setBack(&s.Facts))
 	}
 	if !slices.Contains(release.Databases, kind) {
 		return cluster.Request(unsupported, "spec.database: LINSTOR %s does not support %s; it supports %s%s",
@@ -59,8 +59,8 @@ func Refuse(s *cluster.Snapshot) *cluster.HoldRequest {
 	}
 	if t := s.Target; t != nil && t.Spec.Nodes.Network.Mode == nodespec.NetworkHost &&
 		spec.Nodes.Network.Mode == nodespec.NetworkPod {
-		return cluster.Request(unsupported, "spec.nodes.network.mode: going from Host to Pod would strand the DRBD "+
-			"connections in the hosts' network until every node is rebooted: set it back to Host")
+		return cluster.Request(unsupported, "spec.nodes.network.mode: changing Host to Pod would leave DRBD's "+
+			"connections on the host network until every node is rebooted: set it back to Host")
 	}
 	params := resources.Params{Cluster: s.Cluster.Name, Spec: spec, Release: release}
 	if why := storageclass.Refuse(s, &spec.Volumes, params); why != "" {
@@ -81,23 +81,23 @@ func refuseDatabase(s *cluster.Snapshot) *cluster.HoldRequest {
 	if !claimed || connection.Same(claim.Backend, want) {
 		return nil
 	}
-	h := cluster.Request(v1alpha1.HoldUnsupportedChange, "spec.database.%s asks for %s, but this cluster's data is in "+
+	h := cluster.Request(v1alpha1.HoldUnsupportedChange, "spec.database.%s points to %s, but this cluster's data is in "+
 		"%s (ConfigMap %s/%s): ", kind, want, claim.Backend, v1alpha1.WorkloadNamespace, resources.ClaimName)
 	why := move.Obstacle(s.Cluster, claim, s.AcceptedDatabase())
 	if runs := s.ControllerRelease(); why == "" && !slices.Contains(runs.Databases, kind) {
 		why = fmt.Sprintf("LINSTOR %s, which this cluster runs, cannot use %s", runs.Version, kind)
 	}
 	if why == "" && (kind == v1alpha1.DatabaseEtcd || kind == v1alpha1.DatabaseManagedEtcd) {
-		why = "LINSTOR 1.34 and newer cannot use etcd, so that nothing is moved there"
+		why = "LINSTOR 1.34 and newer cannot use etcd, so the operator does not move data to it"
 	}
 	if why != "" {
-		h.Message += "set spec.database back; the data cannot be moved: " + why
+		h.Message += "revert spec.database; the data cannot be moved: " + why
 		return h
 	}
-	h.Message += "answer " + v1alpha1.OptionMigrate + " to have it moved, or set spec.database back"
+	h.Message += "resume with " + v1alpha1.OptionMigrate + " to move it there, or revert spec.database"
 	if connection.SameKind(claim.Backend, want) {
-		h.Message += "; if LINSTOR's data is there already, as on the same server under another name, nothing is " +
-			"imported, and it is used if it has the same data"
+		h.Message += "; if the new database already contains LINSTOR's data, for example because it is the same server " +
+			"under another name, the operator imports nothing, and uses the database only if its data is identical"
 	}
 	h.Identities, h.Options = []string{want}, []string{v1alpha1.OptionRetry, v1alpha1.OptionMigrate}
 	return h
@@ -109,13 +109,14 @@ func refuseVersion(s *cluster.Facts, to catalogue.Release) string {
 	from, all := s.AcceptedVersion(), s.Catalogue.Versions() // the newest first
 	has := "this cluster runs LINSTOR " + from
 	if s.Cluster.Status.Version == "" || s.LeftVersion() != "" {
-		has = fmt.Sprintf("an earlier cluster has claimed the database for LINSTOR %s (ConfigMap %s/%s)", from,
+		has = fmt.Sprintf("an earlier cluster claimed the database for LINSTOR %s (ConfigMap %s/%s)", from,
 			v1alpha1.WorkloadNamespace, resources.ClaimName)
 	}
 	switch {
 	case claim.UpgradeTo != "" && claim.UpgradeTo != to.Version:
-		return fmt.Sprintf("the database was already moved to LINSTOR %s, and the upgrade from %s is not finished; there "+
-			"is no way back, and no other way before it is: set spec.version to %s", claim.UpgradeTo, from, claim.UpgradeTo)
+		return fmt.Sprintf("the database has already been migrated to LINSTOR %s, which cannot be undone; no other "+
+			"version is accepted until the upgrade from %s is complete: set spec.version to %s", claim.UpgradeTo, from,
+			claim.UpgradeTo)
 	case from == "" || from == to.Version || claim.UpgradeTo != "":
 		return ""
 	case to.CanUpgradeFrom(from) && to.Withdrawn == "":
@@ -123,10 +124,10 @@ func refuseVersion(s *cluster.Facts, to catalogue.Release) string {
 	case to.CanUpgradeFrom(from):
 		return fmt.Sprintf("%s: set spec.version to another version, or back to %s", to.Withdrawal(), from)
 	case slices.Contains(all[:max(0, slices.Index(all, to.Version))], from):
-		return fmt.Sprintf("%s, and the database cannot go back to %s: set spec.version to %s", has, to.Version, from)
+		return fmt.Sprintf("%s, and the database cannot be downgraded to %s: set spec.version to %s", has, to.Version, from)
 	default:
-		return fmt.Sprintf("%s; %s takes clusters of the lines %s only: set spec.version to %s, or to a version between "+
-			"the two first", has, to.Version, strings.Join(to.UpgradeFrom, ", "), from)
+		return fmt.Sprintf("%s, but an upgrade to %s is possible only from %s: set spec.version to %s, or to an "+
+			"intermediate version first", has, to.Version, strings.Join(to.UpgradeFrom, ", "), from)
 	}
 }
 
@@ -191,7 +192,7 @@ func Accept(ctx context.Context, in *step.Input) (*step.Acceptance, error) {
 	rev := revision.Of(s.Cluster.Name, nextRevision(s), spec)
 	if s.Kube.Revisions[rev.Name] == nil {
 		if err := in.Writer.Apply(ctx, rev); err != nil {
-			return nil, fmt.Errorf("keep the accepted spec: %w", err)
+			return nil, fmt.Errorf("store the accepted spec: %w", err)
 		}
 	}
 	kind := connection.Kind(&s.Cluster.Spec.Database)
@@ -219,7 +220,7 @@ func confirmMode(ctx context.Context, in *step.Input) error {
 		}
 	}
 	if f.WorkingSpec().TLS.Mode != s.WorkingSpec().TLS.Mode {
-		return fmt.Errorf("%w: the claim is another one", step.ErrOutdated)
+		return fmt.Errorf("%w: the claim has changed", step.ErrOutdated)
 	}
 	return nil
 }

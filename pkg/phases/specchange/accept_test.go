@@ -114,7 +114,7 @@ func TestRefuse(t *testing.T) {
 			w.Cluster.Spec.Version, w.Cluster.Status.Version, w.Bare = "9.9.9", "", true
 			w.Cluster.Spec.Database.ManagedEtcd = &etcdspec.ManagedEtcd{Replicas: 3}
 			delete(w.Kube.ConfigMaps, resources.ClaimName)
-		}, hold: v1alpha1.HoldUnsupportedChange, says: []string{"LINSTOR 9.9.9: set it to 1.33.3, or run"}},
+		}, hold: v1alpha1.HoldUnsupportedChange, says: []string{"LINSTOR 9.9.9: set it to 1.33.3, or use"}},
 		{name: "downgrade", spoil: func(w *clustertest.World) { w.Cluster.Spec.Version = "1.34.2" },
 			hold: v1alpha1.HoldUnsupportedChange, says: []string{"spec.version", "1.34.2"}},
 		{name: "downgrade of retained data", spoil: func(w *clustertest.World) {
@@ -143,7 +143,7 @@ func TestRefuse(t *testing.T) {
 		{name: "another database", spoil: func(w *clustertest.World) {
 			w.Cluster.Spec.Database.PostgreSQL = &v1alpha1.SQLDatabase{Host: "db"}
 		}, hold: v1alpha1.HoldUnsupportedChange, says: []string{"jdbc:postgresql://db", "k8s", "linstor-claim",
-			"answer migrate"}},
+			"resume with migrate"}},
 		{name: "another database, and a pool that is refused", spoil: func(w *clustertest.World) {
 			w.Cluster.Spec.Database.PostgreSQL = &v1alpha1.SQLDatabase{Host: "db"}
 			twice(named("aaa", "fast", nil), named("bbb", "FAST", nil))(w)
@@ -215,10 +215,10 @@ func TestRefuseVersion(t *testing.T) {
 		{name: "to a withdrawn one", from: "1.33.3", to: "1.34.2",
 			says: "LINSTOR 1.34.2 is withdrawn: with DRBD 9.3, I/O on volumes"},
 		{name: "withdrawn, and the first", to: "1.34.2"}, // as of a cluster that is taken over from Piraeus
-		{name: "down", from: "1.35.3", to: "1.34.2", says: "cannot go back"},
-		{name: "a jump", from: "1.30.4", to: "1.35.3", says: "lines 1.33, 1.34, 1.35"},
+		{name: "down", from: "1.35.3", to: "1.34.2", says: "cannot be downgraded"},
+		{name: "a jump", from: "1.30.4", to: "1.35.3", says: "only from 1.33, 1.34, 1.35"},
 		{name: "past the edge, on", from: "1.33.3", to: "1.34.2", edge: "1.34.2"},
-		{name: "past the edge, back", from: "1.33.3", to: "1.33.3", edge: "1.34.2", says: "no way back"},
+		{name: "past the edge, back", from: "1.33.3", to: "1.33.3", edge: "1.34.2", says: "cannot be undone"},
 		{name: "past the edge, further", from: "1.33.3", to: "1.35.3", edge: "1.34.2", says: "set spec.version to 1.34.2"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

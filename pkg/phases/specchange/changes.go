@@ -60,7 +60,7 @@ func Changes(from, to *v1alpha1.StorageClusterSpec) ([]Change, error) {
 		}
 		i := slices.IndexFunc(fields, func(f Field) bool { return f.Path == path })
 		if i < 0 {
-			return nil, fmt.Errorf("spec.%s: this operator does not know what a change of it does", at)
+			return nil, fmt.Errorf("spec.%s: the effect of changing this field is unknown to this version of the operator", at)
 		}
 		at = strings.TrimSuffix(at, "[]")
 		out = append(out, Change{Field: fields[i], At: at, From: lookUp(before, at), To: lookUp(after, at)})

@@ -48,13 +48,13 @@ func (f *Field) In(s fsm.State) Class {
 }
 
 func tlsFields() []Field {
-	const signed = "all come to trust the other authority, then certificates are signed by it; restarted for each: "
+	const signed = "the new CA is first trusted everywhere, then used to sign the certificates; each step restarts "
 	return []Field{
 		{"tls.mode", ClassRolling, states(fsm.Controller, fsm.Satellites, fsm.VolumeDriver),
-			"certificates are made, or removed in the end; the controller is restarted, and then LINSTOR's clients and the " +
-				"satellites"},
+			"certificates are issued, or removed at the end; the controller restarts, followed by LINSTOR clients and " +
+				"the satellites"},
 		{"tls.authorities.apiSecret", ClassRolling, states(fsm.Controller, fsm.VolumeDriver),
-			signed + "the controller and LINSTOR's clients"},
+			signed + "the controller and LINSTOR clients"},
 		{"tls.authorities.satellitesSecret", ClassRolling, states(fsm.Controller, fsm.Satellites),
 			signed + "the controller and the satellites"},
 	}
@@ -81,58 +81,61 @@ func Fields() []Field {
 	)
 	fields := []Field{
 		{"version", rolling, states(fsm.Database, fsm.Controller, fsm.Satellites),
-			"LINSTOR is upgraded; a downgrade or an unknown version is refused"},
+			"LINSTOR is upgraded; downgrades and unknown versions are rejected"},
 		{"images.registry", rolling, images,
-			"pods are restarted with images from there; members of etcd are not, and take them with their next restart"},
-		{"images.pullSecrets[]", rolling, images, "pods are restarted with these Secrets"},
-		{"suspend", atOnce, nil, "every change stops, or goes on where it stopped"},
-		{"nodes.nodeSelector", next, members, "nodes join, or leave as removalPolicy says"},
-		{"nodes.nodeAffinity.nodeSelectorTerms[]", next, members, "nodes join, or leave as removalPolicy says"},
+			"pods restart with images from the new registry; etcd members do not restart, but use the new images after " +
+				"their next restart"},
+		{"images.pullSecrets[]", rolling, images, "pods restart and use the new Secrets"},
+		{"suspend", atOnce, nil, "all changes stop, or resume where they stopped"},
+		{"nodes.nodeSelector", next, members, "nodes join, or leave according to removalPolicy"},
+		{"nodes.nodeAffinity.nodeSelectorTerms[]", next, members, "nodes join, or leave according to removalPolicy"},
 		{"nodes.tolerations[]", rolling, append(slices.Clone(members), fsm.Controller),
-			"nodes join, or leave as removalPolicy says; the controller is restarted"},
+			"nodes join, or leave according to removalPolicy; the controller restarts"},
 		{"nodes.network.mode", rolling, states(fsm.Satellites, fsm.NodeRegistration),
-			"Pod to Host restarts the satellites; Host to Pod is refused"},
-		{"nodes.satellite.resources.limits", rolling, satellites, "the satellites are restarted, a few at a time"},
-		{"nodes.satellite.resources.requests", rolling, satellites, "the satellites are restarted, a few at a time"},
-		{"nodes.interfaces[].name", next, nodes, "an interface is added to the nodes, or removed from them"},
-		{"nodes.interfaces[].addressFrom.nodeAnnotation", next, nodes, "the interface gets other addresses"},
-		{"nodes.interfaces[].addressFrom.addressType", next, nodes, "the interface gets other addresses"},
-		{"nodes.interfaces[].preferred", next, nodes, "DRBD's connections move to the preferred interface"},
-		{"nodes.properties", next, nodes, "properties of all nodes are set or removed in LINSTOR"},
-		{"nodes.minReady", atOnce, nil, "fewer or more nodes are enough to go on"},
-		{"nodes.removalPolicy", atOnce, nil, "nodes that leave are treated in the new way"},
-		{"nodes.maxConcurrentEvacuations", atOnce, nil, "more or fewer evacuations are begun; what has begun goes on"},
+			"a change from Pod to Host restarts the satellites; a change from Host to Pod is rejected"},
+		{"nodes.satellite.resources.limits", rolling, satellites, "the satellites restart, a few at a time"},
+		{"nodes.satellite.resources.requests", rolling, satellites, "the satellites restart, a few at a time"},
+		{"nodes.interfaces[].name", next, nodes, "an interface is added to the nodes or removed from them"},
+		{"nodes.interfaces[].addressFrom.nodeAnnotation", next, nodes, "the interface's addresses change"},
+		{"nodes.interfaces[].addressFrom.addressType", next, nodes, "the interface's addresses change"},
+		{"nodes.interfaces[].preferred", next, nodes, "DRBD connections move to the preferred interface"},
+		{"nodes.properties", next, nodes, "node properties are set or removed in LINSTOR"},
+		{"nodes.minReady", atOnce, nil, "the operator requires more or fewer ready nodes to continue"},
+		{"nodes.removalPolicy", atOnce, nil, "the new policy applies to nodes that are being removed"},
+		{"nodes.maxConcurrentEvacuations", atOnce, nil,
+			"more or fewer evacuations run at the same time; evacuations in progress continue"},
 		{"nodes.lostAfter", atOnce, nil, "deleted nodes are declared lost sooner, later or never"},
 		{"userNamespaces", rolling, states(fsm.Controller, fsm.VolumeDriver),
-			"the controller, the CSI driver's controller and the affinity controller are restarted"},
+			"the controller, the CSI driver's controller and the affinity controller restart"},
 		{"platform", rolling, states(fsm.KernelModule, fsm.Satellites),
-			"module loaders and satellites are made for the platform"},
+			"module loaders and satellites restart with the platform's settings"},
 		{"kernelModule.mode", rolling, module,
-			"module loaders are replaced; a module that is loaded stays until the node is rebooted"},
+			"module loaders are replaced; a loaded module stays loaded until the node reboots"},
 		{"kernelModule.signingKeySecret", rolling, module,
-			"module loaders are replaced; a module that is loaded stays until the node is rebooted"},
-		{"controller.properties", next, controller, "properties of the cluster are set or removed in LINSTOR"},
-		{"controller.passphraseSecret", rolling, controller, "the controller is restarted; another passphrase is a hold"},
-		{"controller.resources.limits", rolling, controller, "the controller is restarted"},
-		{"controller.resources.requests", rolling, controller, "the controller is restarted"},
-		{"deletionPolicy", atOnce, nil, "a deletion goes by it, also one that has begun"},
+			"module loaders are replaced; a loaded module stays loaded until the node reboots"},
+		{"controller.properties", next, controller, "cluster properties are set or removed in LINSTOR"},
+		{"controller.passphraseSecret", rolling, controller,
+			"the controller restarts; a different passphrase opens a hold"},
+		{"controller.resources.limits", rolling, controller, "the controller restarts"},
+		{"controller.resources.requests", rolling, controller, "the controller restarts"},
+		{"deletionPolicy", atOnce, nil, "applies to every deletion, including one in progress"},
 	}
 	fields = slices.Concat(fields, databaseFields(database), monitoringFields(), backupFields(), volumeFields(),
 		tlsFields(), poolFields(pools))
 	for _, kind := range []string{"postgresql", "mariadb"} {
 		at := "database." + kind + "."
 		fields = append(fields,
-			Field{at + "host", refused, database, "the answer `migrate` first, which moves LINSTOR's data there"},
-			Field{at + "port", refused, database, "the answer `migrate` first, which moves LINSTOR's data there"},
-			Field{at + "database", refused, nil, "CEL refuses it: another database holds another state"},
-			Field{at + "credentialsSecret", rolling, database, "the controller is restarted"},
-			Field{at + "sslMode", rolling, database, "the controller is restarted"},
+			Field{at + "host", refused, database, "requires the `migrate` option first, which moves LINSTOR's data there"},
+			Field{at + "port", refused, database, "requires the `migrate` option first, which moves LINSTOR's data there"},
+			Field{at + "database", refused, nil, "rejected by CEL: another database contains different data"},
+			Field{at + "credentialsSecret", rolling, database, "the controller restarts"},
+			Field{at + "sslMode", rolling, database, "the controller restarts"},
 		)
 	}
 	for _, backing := range []string{"lvm.volumeGroup", "lvmThin.volumeGroup", "lvmThin.thinPool", "zfs.zpool",
 		"zfsThin.zpool", "file.directory", "fileThin.directory"} {
 		fields = append(fields, Field{"storagePools[]." + backing, refused, pools,
-			"CEL refuses it, because volumes live there: add an entry with another name"})
+			"rejected by CEL, because volumes are stored there: add an entry with a different name"})
 	}
 	return fields
 }
@@ -140,20 +143,21 @@ func Fields() []Field {
 // poolFields are those about storage pools, but for what they are made of.
 func poolFields(pools []fsm.State) []Field {
 	const atOnce, next, refused = ClassImmediate, ClassAtNextAssess, ClassRefused
-	const moves = "nodes get the pool; where it is not wanted any more it is removed from LINSTOR once it is empty"
+	const moves = "selected nodes get the pool; on nodes that are no longer selected, it is removed from LINSTOR once " +
+		"it is empty"
 	return []Field{
-		{"storagePools[].name", next, pools, "an entry more is a new pool; the pool of an entry less is removed from " +
-			"LINSTOR once it is empty"},
-		{"storagePools[].pool", refused, nil, "CEL refuses it: LINSTOR cannot rename a pool"},
+		{"storagePools[].name", next, pools,
+			"a new entry creates a pool; the pool of a removed entry is removed from LINSTOR once it is empty"},
+		{"storagePools[].pool", refused, nil, "rejected by CEL: LINSTOR cannot rename a pool"},
 		{"storagePools[].nodeSelector", next, pools, moves},
 		{"storagePools[].nodeAffinity.nodeSelectorTerms[]", next, pools, moves},
 		{"storagePools[].devices.match[]", next, pools,
-			"nodes without the pool are searched for other disks; a pool that is there stays as it is"},
-		{"storagePools[].devices.optional", next, pools, "nodes without such a disk are fine, or not any more"},
+			"the new rules select the disks on nodes without the pool; existing pools do not change"},
+		{"storagePools[].devices.optional", next, pools, "nodes without such a disk are accepted, or no longer accepted"},
 		{"storagePools[].devices.approval", next, pools,
-			"Manual asks before disks are used from now on; Auto ends such a question"},
+			"Manual requires approval before additional disks are used; Auto resolves such a hold"},
 		{"storagePools[].warnUsedPercent", atOnce, nil, "PoolsNearlyFull is evaluated again"},
-		{"storagePools[].properties", next, pools, "properties of the pool are set or removed in LINSTOR"},
+		{"storagePools[].properties", next, pools, "pool properties are set or removed in LINSTOR"},
 	}
 }
 
@@ -161,42 +165,45 @@ func poolFields(pools []fsm.State) []Field {
 func databaseFields(database []fsm.State) []Field {
 	return []Field{
 		{"database.kubernetes", ClassAtNextAssess, database,
-			"nothing: it is what is used when no other is given; in place of another database: the answer `migrate` first"},
+			"none: this is the default database; moving from another database requires the `migrate` option first"},
 		{"database.etcd.endpoints[]", ClassRolling, database,
-			"the controller is restarted; they must be the same etcd; in place of another database: `migrate` first"},
-		{"database.etcd.credentialsSecret", ClassRolling, database, "the controller is restarted"},
+			"the controller restarts; the new endpoints must belong to the same etcd cluster, because LINSTOR's data " +
+				"cannot be moved to etcd"},
+		{"database.etcd.credentialsSecret", ClassRolling, database, "the controller restarts"},
 		{"database.managedEtcd.replicas", ClassAtNextAssess, database,
-			"members are added or removed, one after the other, and the controller is restarted"},
-		{"database.managedEtcd.version", ClassRolling, database, "members are restarted, one after the other"},
+			"members are added or removed one at a time, and the controller restarts"},
+		{"database.managedEtcd.version", ClassRolling, database, "members restart one at a time"},
 		{"database.managedEtcd.dataPath", ClassRefused, nil,
-			"CEL refuses it, or a hold where managedEtcd was taken out before: the members' data is there"},
+			"rejected by CEL, or by a hold if managedEtcd was removed before: the members' data is in the old directory"},
 	}
 }
 
 // monitoringFields are those about Prometheus Operator, for which nothing waits.
 func monitoringFields() []Field {
 	return []Field{
-		{"monitoring.mode", ClassImmediate, nil, "objects for Prometheus Operator are made, or removed"},
-		{"monitoring.labels", ClassImmediate, nil, "these objects get other labels"},
+		{"monitoring.mode", ClassImmediate, nil, "objects for Prometheus Operator are created or removed"},
+		{"monitoring.labels", ClassImmediate, nil, "the objects for Prometheus Operator get the new labels"},
 		{"monitoring.interval", ClassImmediate, nil, "Prometheus scrapes more or less often"},
 	}
 }
 
 // backupFields are those about backups of LINSTOR's database, for which nothing waits.
 func backupFields() []Field {
-	const moves = "backups go there from now on, the one that is being taken included"
+	const moves = "backups are stored in the new location from now on, including one in progress"
 	return []Field{
 		{"backup.s3.endpoint", ClassImmediate, nil, moves},
 		{"backup.s3.region", ClassImmediate, nil, moves},
 		{"backup.s3.bucket", ClassImmediate, nil, moves},
 		{"backup.s3.prefix", ClassImmediate, nil, moves},
-		{"backup.s3.credentialsSecret", ClassImmediate, nil, "backups are taken with these credentials from now on"},
+		{"backup.s3.credentialsSecret", ClassImmediate, nil, "backups use these credentials from now on"},
 		{"backup.claim.name", ClassImmediate, nil, moves},
 		{"backup.claim.prefix", ClassImmediate, nil, moves},
-		{"backup.schedule", ClassImmediate, nil, "backups are taken at other times; the next one counts from the last one"},
-		{"backup.timeZone", ClassImmediate, nil, "backups are taken at other times; the next one counts from the last one"},
-		{"backup.keep", ClassImmediate, nil, "more or fewer backups stay after the next one was taken"},
-		{"backup.verify", ClassImmediate, nil, "the next backup must pass it"},
+		{"backup.schedule", ClassImmediate, nil,
+			"backups are taken at different times; the next time is computed from the last backup"},
+		{"backup.timeZone", ClassImmediate, nil,
+			"backups are taken at different times; the next time is computed from the last backup"},
+		{"backup.keep", ClassImmediate, nil, "more or fewer old backups are kept once the next backup has been taken"},
+		{"backup.verify", ClassImmediate, nil, "the next backup must pass this check"},
 	}
 }
 
@@ -204,33 +211,35 @@ func backupFields() []Field {
 func volumeFields() []Field {
 	driver, classes := states(fsm.VolumeDriver), states(fsm.VolumeDriver, fsm.Canary)
 	fields := []Field{
-		{"volumes.drainGuard", ClassImmediate, nil, "nodes are guarded against being drained at the wrong time, or not " +
-			"any more"},
+		{"volumes.drainGuard", ClassImmediate, nil, "nodes are protected against unsafe drains, or no longer protected"},
 		{"volumes.shutdownGuard", ClassRolling, states(fsm.Satellites),
-			"satellites are restarted, with the guard or without it"},
+			"the satellites restart with or without the guard"},
 		{"volumes.canary", ClassAtNextAssess, states(fsm.Canary),
-			"volumes are tried from now on, or not any more; what is left of a try goes"},
+			"test volumes are provisioned from now on, or no longer provisioned; the remains of earlier tests are removed"},
 		{"volumes.highAvailability", ClassAtNextAssess, nil,
-			"the high-availability controller is started where it helps, or removed"},
+			"the high-availability controller is started if it is needed, or removed"},
 		{"volumes.affinityController", ClassAtNextAssess, nil,
-			"the affinity controller is started where it helps, or removed"},
+			"the affinity controller is started if it is needed, or removed"},
 		{"volumes.driver.mode", ClassAtNextAssess, classes,
 			"the CSI driver is started, or removed once no PersistentVolume needs it"},
-		{"volumes.driver.kubeletDirectory", ClassRolling, driver, "the CSI driver's pods on the nodes are restarted"},
+		{"volumes.driver.kubeletDirectory", ClassRolling, driver, "the CSI driver's pods on the nodes restart"},
 		{"volumes.topologyKeys[]", ClassRolling, states(fsm.NodeRegistration, fsm.VolumeDriver),
-			"nodes get the labels as properties in LINSTOR; the CSI driver's pods on the nodes are restarted"},
-		{"volumes.storageClasses[].name", ClassAtNextAssess, classes, "an entry more is a new StorageClass; that of an " +
-			"entry less goes once no PersistentVolume is of it"},
-		{"volumes.storageClasses[].default", ClassAtNextAssess, classes, "the StorageClass becomes the default, unless " +
-			"another one is, or is it no longer"},
-		{"volumes.storageClasses[].allowVolumeExpansion", ClassAtNextAssess, classes, "claims may grow, or not any more"},
-		{"volumes.storageClasses[].mountOptions[]", ClassAtNextAssess, classes, "new volumes are mounted with them"},
+			"the labels are set as node properties in LINSTOR; the CSI driver's pods on the nodes restart"},
+		{"volumes.storageClasses[].name", ClassAtNextAssess, classes,
+			"a new entry creates a StorageClass; the StorageClass of a removed entry is removed once no PersistentVolume " +
+				"uses it"},
+		{"volumes.storageClasses[].default", ClassAtNextAssess, classes,
+			"the StorageClass becomes the default unless another one is, or stops being the default"},
+		{"volumes.storageClasses[].allowVolumeExpansion", ClassAtNextAssess, classes,
+			"claims can be expanded, or can no longer be expanded"},
+		{"volumes.storageClasses[].mountOptions[]", ClassAtNextAssess, classes,
+			"new volumes are mounted with these options"},
 	}
 	fields = append(fields, snapshotFields(driver)...)
 	for _, fixed := range []string{"storagePools[]", "replicas", "remoteAccess", "fsType", "reclaimPolicy",
 		"volumeBindingMode", "parameters"} {
 		fields = append(fields, Field{"volumes.storageClasses[]." + fixed, ClassRefused, driver,
-			"CEL refuses it, as Kubernetes does: add an entry with another name"})
+			"rejected by CEL, because Kubernetes does not allow it either: add an entry with a different name"})
 	}
 	return fields
 }
@@ -238,14 +247,14 @@ func volumeFields() []Field {
 // snapshotFields are those about snapshots. The link waits for none of what they say but the pods.
 func snapshotFields(driver []fsm.State) []Field {
 	return []Field{
-		{"volumes.snapshots.mode", ClassRolling, driver, "the CSI driver's controller is restarted with csi-snapshotter, " +
-			"or without it once there are no snapshots"},
-		{"volumes.snapshots.className", ClassAtNextAssess, nil, "a VolumeSnapshotClass of that name is made; that of " +
-			"before goes once no snapshot is of it"},
-		{"volumes.snapshots.default", ClassAtNextAssess, nil, "the VolumeSnapshotClass becomes the driver's default, " +
-			"unless another one is, or is it no longer"},
-		{"volumes.snapshots.deletionPolicy", ClassAtNextAssess, nil, "snapshots that are taken from now on are kept in " +
-			"LINSTOR when they are deleted, or are not"},
+		{"volumes.snapshots.mode", ClassRolling, driver,
+			"the CSI driver's controller restarts with csi-snapshotter, or without it once no snapshots exist"},
+		{"volumes.snapshots.className", ClassAtNextAssess, nil,
+			"a VolumeSnapshotClass with the new name is created; the previous one is removed once no snapshot uses it"},
+		{"volumes.snapshots.default", ClassAtNextAssess, nil,
+			"the VolumeSnapshotClass becomes the driver's default unless another one is, or stops being the default"},
+		{"volumes.snapshots.deletionPolicy", ClassAtNextAssess, nil,
+			"new snapshots are kept in LINSTOR, or deleted there, when their VolumeSnapshot is deleted"},
 	}
 }
 

@@ -18,8 +18,8 @@ func offEtcd(kind v1alpha1.DatabaseKind) string {
 	if kind != v1alpha1.DatabaseEtcd && kind != v1alpha1.DatabaseManagedEtcd {
 		return ""
 	}
-	return ". Set spec.database to one of these, as in docs/how-to/move-the-database.md: the operator moves LINSTOR's " +
-		"data there once you have answered " + v1alpha1.OptionMigrate
+	return ". Set spec.database to one of these (see docs/how-to/move-the-database.md): the operator moves LINSTOR's " +
+		"data there when you resume with " + v1alpha1.OptionMigrate
 }
 
 // refuseEtcd says why the wanted etcd cannot be run; "" if it can, or none is wanted.
@@ -33,8 +33,8 @@ func refuseEtcd(f *cluster.Facts, e *etcdspec.ManagedEtcd) string {
 		has := cm.Data[etcdmember.KeyPath]
 		if has != "" && has != cmp.Or(e.DataPath, etcdspec.DefaultDataPath) {
 			return fmt.Sprintf("the members' data is in %s: set spec.database.managedEtcd.dataPath to %s; if the API server "+
-				"refuses that, set spec.suspend to true, take managedEtcd out, put it back with that dataPath, and then end the "+
-				"suspension", has, has)
+				"rejects that, set spec.suspend to true, remove managedEtcd, add it again with that dataPath, and then set "+
+				"spec.suspend to false", has, has)
 		}
 	}
 	if e.Version == "" {
@@ -48,6 +48,6 @@ func refuseEtcd(f *cluster.Facts, e *etcdspec.ManagedEtcd) string {
 	for _, o := range all {
 		known = append(known, o.Version)
 	}
-	return fmt.Sprintf("this operator does not know etcd %s: set version to one of %s, or run an operator that knows it",
-		e.Version, strings.Join(known, ", "))
+	return fmt.Sprintf("this operator does not support etcd %s: set version to one of %s, or use an operator "+
+		"version that supports it", e.Version, strings.Join(known, ", "))
 }

@@ -23,7 +23,7 @@ func KeepMoved(ctx context.Context, in *step.Input, to *v1alpha1.DatabaseSpec) (
 	accepted.Database = *to
 	rev := revision.Of(s.Cluster.Name, nextRevision(s), accepted)
 	if err := in.Writer.Apply(ctx, rev); err != nil {
-		return "", fmt.Errorf("keep the accepted spec with the database that the data was moved into: %w", err)
+		return "", fmt.Errorf("store the accepted spec with the new database: %w", err)
 	}
 	return rev.Name, nil
 }
@@ -91,7 +91,7 @@ func takenBack(ctx context.Context, in *step.Input, claim resources.ClaimData) (
 	rev := revision.Of(s.Cluster.Name, nextRevision(s), accepted)
 	if s.Kube.Revisions[rev.Name] == nil {
 		if err := in.Writer.Apply(ctx, rev); err != nil {
-			return nil, fmt.Errorf("keep the accepted spec with the version of before the upgrade: %w", err)
+			return nil, fmt.Errorf("store the accepted spec with the pre-upgrade version: %w", err)
 		}
 	}
 	return &step.Acceptance{Revision: rev.Name, Generation: s.Cluster.Status.AcceptedGeneration, Version: claim.Version,

@@ -64,7 +64,7 @@ func Describe(e cluster.Evidence, done, doing, what string) cluster.Evidence {
 
 // LinstorUnknown is the evidence of a link that only LINSTOR knows about, while it does not answer.
 func LinstorUnknown(s *cluster.Snapshot) cluster.Evidence {
-	e := cluster.Unknown.Because(conditions.ReasonUnknown, "LINSTOR does not answer")
+	e := cluster.Unknown.Because(conditions.ReasonUnknown, "LINSTOR does not respond")
 	if !s.Linstor.Asked {
 		e = cluster.Missing.Because("WaitingForController", "the LINSTOR controller is not running yet")
 	}

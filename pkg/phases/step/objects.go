@@ -30,9 +30,9 @@ func Undone[T client.Object](name string, live, want T) string {
 // NotYet says that an object is not as wanted.
 func NotYet(name string, there bool) string {
 	if there {
-		return name + " is not as the spec wants it: it is being changed"
+		return name + " does not match the spec: it is being updated"
 	}
-	return name + " is not there: it is being made"
+	return name + " does not exist: it is being created"
 }
 
 // Matches reports whether a live object is what a builder wants: every field that the builder sets has that value, or
@@ -134,5 +134,5 @@ func ForeignNote[T client.Object](kind string, live, want T) string {
 	if len(fields) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; a policy sets fields of %s %s: %s", kind, live.GetName(), strings.Join(fields, ", "))
+	return fmt.Sprintf("; a policy sets fields in %s %s: %s", kind, live.GetName(), strings.Join(fields, ", "))
 }

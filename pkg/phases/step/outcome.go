@@ -81,12 +81,12 @@ func Fail(err error) Outcome {
 // the refused value comes from; where the namespace or the rights in it are gone, with how to bring them back.
 func Explain(err error) string {
 	if rightsMissing(err) {
-		return fmt.Sprintf("namespace %s is missing or the operator's rights in it are: kubectl apply --server-side -f "+
+		return fmt.Sprintf("namespace %s or the operator's permissions in it are missing: kubectl apply --server-side -f "+
 			"deploy/operator.yaml (%s)", v1alpha1.WorkloadNamespace, text.OneLine(err.Error()))
 	}
 	message := err.Error()
 	if from := drift.Origins(err); len(from) > 0 {
-		message = "Kubernetes refuses what comes from " + strings.Join(from, " and ") + ": "
+		message = "Kubernetes rejects values from " + strings.Join(from, " and ") + ": "
 		message += text.Tail(err.Error(), max(text.StatusLine-len(message), 80))
 	}
 	return message
@@ -107,7 +107,7 @@ func rightsMissing(err error) bool {
 
 // Done ends the object.
 func Done() Outcome {
-	return Outcome{Kind: KindDone, Reason: "Deleted", Message: "everything is removed"}
+	return Outcome{Kind: KindDone, Reason: "Deleted", Message: "everything has been removed"}
 }
 
 // With adds the spec that was accepted.

@@ -70,7 +70,7 @@ func Note(says string) string {
 func UnkeptNote(field, version string, unkept map[string]string) string {
 	var out string
 	for _, key := range slices.Sorted(maps.Keys(unkept)) {
-		out += Note(fmt.Sprintf("%s: LINSTOR %s accepts %s and does not keep it: remove it%s", field, version, key,
+		out += Note(fmt.Sprintf("%s: LINSTOR %s accepts %s but does not store it: remove it%s", field, version, key,
 			Note(linstor.Replacement(key))))
 	}
 	return out
@@ -95,7 +95,7 @@ func RefusedProperty(s *cluster.Snapshot, err error, field string, wanted map[st
 	}
 	version := s.ControllerRelease().Version
 	if strings.Contains(said, "not whitelisted") { // linstor-server 1.34, WhitelistProps
-		return fmt.Sprintf("%s: LINSTOR %s does not know %s", field, version, key)
+		return fmt.Sprintf("%s: LINSTOR %s does not support %s", field, version, key)
 	}
-	return fmt.Sprintf("%s: LINSTOR %s refuses the value of %s: %s", field, version, key, text.OneLine(said))
+	return fmt.Sprintf("%s: LINSTOR %s rejects the value of %s: %s", field, version, key, text.OneLine(said))
 }

@@ -43,7 +43,7 @@ type Live interface {
 var ErrOutdated = errors.New("the operator's view is out of date")
 
 // ErrUnconfirmed is what a destructive step ends with that the API server did not confirm. It is tried again.
-var ErrUnconfirmed = errors.New("the API server was not asked whether this is still wanted")
+var ErrUnconfirmed = errors.New("the API server could not confirm that this step is still required")
 
 // confirmWithin bounds the look of Stands. What was seen of LINSTOR before has to be young when the write follows.
 const confirmWithin = 3 * time.Second
@@ -61,7 +61,7 @@ func (in *Input) Stands(ctx context.Context, nodes ...string) error {
 	}
 	if c == nil || c.UID != s.Cluster.UID || c.Generation != s.Cluster.Generation ||
 		(c.DeletionTimestamp == nil) != (s.Cluster.DeletionTimestamp == nil) {
-		return fmt.Errorf("%w: the StorageCluster is another one, or its spec has changed", ErrOutdated)
+		return fmt.Errorf("%w: the StorageCluster was replaced, or its spec has changed", ErrOutdated)
 	}
 	for _, name := range nodes {
 		now, err := in.Live.Node(ctx, name)

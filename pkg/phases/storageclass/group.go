@@ -46,11 +46,11 @@ func groupDiffers(s *cluster.Snapshot, want *storagev1.StorageClass) string {
 		switch {
 		case !ok || !there || have == says:
 		case linstor.SameValue(property, have, says):
-			return fmt.Sprintf("LINSTOR keeps %q of the property %s as %q, for which the driver makes one volume and no "+
-				"other: add an entry with another name that says %q", says, property, have, have)
+			return fmt.Sprintf("LINSTOR stores the value %q of property %s as %q, so the driver can create only one volume: "+
+				"add an entry with a different name and the value %q", says, property, have, have)
 		default:
-			return fmt.Sprintf("in LINSTOR, the property %s of the resource group %s is %q, and the class says %q: the driver "+
-				"makes no volume as long as they differ. To set it back, for all volumes of the class at once: linstor "+
+			return fmt.Sprintf("property %s of resource group %s is %q in LINSTOR, but %q in the StorageClass: the driver "+
+				"cannot create volumes while they differ. To set it for all volumes of the class at once, run linstor "+
 				"resource-group set-property %s %s %s", property, g.Name, have, says, g.Name, property, says)
 		}
 	}

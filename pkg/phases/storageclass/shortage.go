@@ -19,7 +19,7 @@ import (
 func shortage(s *cluster.Snapshot, nodes []*linstor.Node, e *volumespec.StorageClassSpec) string {
 	layers := strings.Fields(string(e.Parameters["layerList"]))
 	if slices.Contains(layers, "luks") && s.Target.Spec.Controller.PassphraseSecret == "" {
-		return "layerList has luks, for which LINSTOR needs a passphrase: set spec.controller.passphraseSecret"
+		return "layerList contains luks, which requires a passphrase in LINSTOR: set spec.controller.passphraseSecret"
 	}
 	if !s.Linstor.Known() || s.Connecting() {
 		return ""
@@ -37,8 +37,8 @@ func shortage(s *cluster.Snapshot, nodes []*linstor.Node, e *volumespec.StorageC
 	if len(able) >= want {
 		return crowded(s.Linstor.View, e, able, want)
 	}
-	message := fmt.Sprintf("%s, and %s can take one",
-		text.Amount(want, "replica needs a node", "replicas need as many nodes"), text.NodesOf(len(able)))
+	message := fmt.Sprintf("%s, but %s can hold a replica",
+		text.Amount(want, "replica requires a node", "replicas require as many nodes"), text.NodesOf(len(able)))
 	if len(able) > 0 {
 		message += " (" + text.QuoteList(able) + ")"
 	}
@@ -70,8 +70,8 @@ func crowded(v *linstor.View, e *volumespec.StorageClassSpec, able []string, wan
 		parameter, words string
 		enough           func(sizes []int) bool
 	}{
-		{"replicasOnDifferent", "a value of its own", func(sizes []int) bool { return len(sizes) >= want }},
-		{"replicasOnSame", "one value", func(sizes []int) bool { return slices.Max(sizes) >= want }},
+		{"replicasOnDifferent", "distinct values", func(sizes []int) bool { return len(sizes) >= want }},
+		{"replicasOnSame", "the same value", func(sizes []int) bool { return slices.Max(sizes) >= want }},
 	} {
 		for _, key := range strings.Fields(string(e.Parameters[p.parameter])) {
 			if strings.Contains(key, "=") {
@@ -87,8 +87,8 @@ func crowded(v *linstor.View, e *volumespec.StorageClassSpec, able []string, wan
 				}
 			}
 			if len(nodes) == 0 || !p.enough(slices.Collect(maps.Values(nodes))) {
-				return fmt.Sprintf("%s wants %s of the property %s for %s: the %s that can take one have %s", p.parameter,
-					p.words, key, text.Amount(want, "replica", "replicas"), text.NodesOf(len(able)), valuesOf(nodes))
+				return fmt.Sprintf("%s requires %s of property %s for %s; values on the %s that can hold a replica: %s",
+					p.parameter, p.words, key, text.Amount(want, "replica", "replicas"), text.NodesOf(len(able)), valuesOf(nodes))
 			}
 		}
 	}
@@ -115,14 +115,14 @@ func unfitNode(n *linstor.Node, pools, layers []string) string {
 	case !n.Online():
 		return "not ONLINE"
 	case linstor.IsFalse(n.Properties[linstor.PropAutoplace]):
-		return "closed for new copies (" + linstor.PropAutoplace + ")"
+		return "new replicas disabled (" + linstor.PropAutoplace + ")"
 	}
 	if len(layers) == 0 {
 		layers = []string{"drbd", "storage"}
 	}
 	for _, layer := range layers {
 		if layer := strings.ToUpper(layer); layer != "STORAGE" && !slices.Contains(n.Layers, layer) {
-			return "without the layer " + layer
+			return "no support for layer " + layer
 		}
 	}
 	return withoutPool(n, pools)
@@ -137,7 +137,7 @@ func withoutPool(n *linstor.Node, pools []string) string {
 		}
 	}
 	if len(pools) == 0 {
-		return "without a pool"
+		return "no working pool"
 	}
-	return "without a working pool " + strings.Join(pools, " or ")
+	return "no working pool " + strings.Join(pools, " or ")
 }

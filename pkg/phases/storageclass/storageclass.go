@@ -79,9 +79,9 @@ func marked(c *storagev1.StorageClass) bool {
 // defaultNote explains what becomes of an entry that wants to be the default where another StorageClass is.
 func defaultNote(c *cluster.StorageClass, other string) string {
 	if marked(c.Live) {
-		return fmt.Sprintf("StorageClass %s is marked as the default, too: Kubernetes takes the newer one", other)
+		return fmt.Sprintf("StorageClass %s is also marked as the default: Kubernetes uses the newer one", other)
 	}
-	return fmt.Sprintf("StorageClass %s is the default already: remove its annotation %s to make %s the default", other,
+	return fmt.Sprintf("StorageClass %s is already the default: remove its annotation %s to make %s the default", other,
 		resources.AnnotationDefaultClass, c.Name)
 }
 
@@ -96,8 +96,8 @@ func judgeEntry(s *cluster.Snapshot, c *cluster.StorageClass) {
 	case c.Live == nil:
 		c.Do = cluster.ClassApply
 	case !ours(s, c.Live):
-		c.Reason, c.Message = ReasonForeign, fmt.Sprintf("a StorageClass of the name is there that the operator did not "+
-			"make: give the entry another name, delete the StorageClass, or label it %s=%s to hand it over",
+		c.Reason, c.Message = ReasonForeign, fmt.Sprintf("the StorageClass with this name was not created by the operator: "+
+			"give the entry another name, delete the StorageClass, or label it %s=%s to hand it over to the operator",
 			v1alpha1.LabelCluster, s.Cluster.Name)
 		return
 	case step.Matches(c.Live, c.Want):
@@ -110,13 +110,13 @@ func judgeEntry(s *cluster.Snapshot, c *cluster.StorageClass) {
 	default:
 		c.Do = cluster.ClassReplace
 	}
-	c.Reason, c.Message = ReasonMaking, "it is being made"
+	c.Reason, c.Message = ReasonMaking, "it is being created or updated"
 }
 
 func inUse(name string, volumes int) string {
-	return fmt.Sprintf("it is there with other parameters than the spec's, and %s of it: volumes keep what they were "+
-		"made with, and in LINSTOR they share the resource group %s with those to come. Put the entry back as it was, and "+
-		"add one with another name", text.Amount(volumes, "PersistentVolume is", "PersistentVolumes are"), name)
+	return fmt.Sprintf("its parameters differ from the spec, and %s it: existing volumes keep their parameters, but "+
+		"share the LINSTOR resource group %s with future volumes. Restore the entry, and add another one with a new name",
+		text.Amount(volumes, "PersistentVolume uses", "PersistentVolumes use"), name)
 }
 
 // leftOver is a StorageClass whose entry was removed.
@@ -124,8 +124,8 @@ func leftOver(s *cluster.Snapshot, live *storagev1.StorageClass) *cluster.Storag
 	c := &cluster.StorageClass{Name: live.Name, Live: live, Do: cluster.ClassRemove}
 	if n := s.Kube.Driver.Volumes.ByClass[live.Name]; n > 0 {
 		c.Do = cluster.ClassLeave
-		c.Note = fmt.Sprintf("StorageClass %s stays although the spec has it no more, because %s of it", live.Name,
-			text.Amount(n, "PersistentVolume is", "PersistentVolumes are"))
+		c.Note = fmt.Sprintf("StorageClass %s is no longer in the spec, but is kept because %s it", live.Name,
+			text.Amount(n, "PersistentVolume uses", "PersistentVolumes use"))
 	}
 	return c
 }
@@ -171,7 +171,7 @@ func Work(ctx context.Context, in *step.Input) error {
 func exchange(ctx context.Context, in *step.Input, c *cluster.StorageClass) error {
 	volumes, err := in.Live.Volumes(ctx, resources.DriverName)
 	if err != nil {
-		return fmt.Errorf("look for volumes of StorageClass %s: %w", c.Name, err)
+		return fmt.Errorf("list volumes of StorageClass %s: %w", c.Name, err)
 	}
 	for _, class := range volumes {
 		if class == c.Name {

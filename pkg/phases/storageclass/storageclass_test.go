@@ -74,7 +74,7 @@ func TestClasses(t *testing.T) {
 	}{
 		{"as wanted", fast, func(*clustertest.World) {}, "", "", nil},
 		{"missing", fast, func(w *clustertest.World) { delete(w.Kube.Driver.Classes, "fast") },
-			storageclass.ReasonMaking, "being made", []string{apply}},
+			storageclass.ReasonMaking, "being created", []string{apply}},
 		{"somebody marked it as no default", asDefault, func(w *clustertest.World) {
 			w.Kube.Driver.Classes["fast"].Annotations[resources.AnnotationDefaultClass] = "false"
 		}, storageclass.ReasonMaking, "", []string{apply}},
@@ -93,15 +93,15 @@ func TestClasses(t *testing.T) {
 		{"other parameters, in use", three, func(w *clustertest.World) {
 			w.Kube.Driver.Classes["fast"] = build(w, &fast)
 			w.Kube.Driver.Volumes.ByClass["fast"] = 2
-		}, storageclass.ReasonInUse, "2 PersistentVolumes are of it", nil},
+		}, storageclass.ReasonInUse, "2 PersistentVolumes use it", nil},
 		{"somebody else's", fast, func(w *clustertest.World) { w.Kube.Driver.Classes["fast"] = somebodys("fast", false) },
 			storageclass.ReasonForeign, "storage.linstor.dev/cluster=linstor", nil},
 		{"another default", asDefault, func(w *clustertest.World) {
 			w.Kube.Driver.Classes["old"] = somebodys("old", true)
 			w.Kube.Driver.Classes["fast"] = build(w, &fast)
-		}, "", "StorageClass old is the default already", nil},
+		}, "", "StorageClass old is already the default", nil},
 		{"two defaults", asDefault, func(w *clustertest.World) { w.Kube.Driver.Classes["old"] = somebodys("old", true) },
-			"", "old is marked as the default, too", nil},
+			"", "old is also marked as the default", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := worldWith(t, tc.entry)
@@ -133,7 +133,7 @@ func TestAClassWithoutAnEntry(t *testing.T) {
 		calls   []string
 	}{
 		{"unused", 0, "", []string{"delete StorageClass/fast"}},
-		{"in use", 1, "stays although the spec has it no more, because 1 PersistentVolume is of it", nil},
+		{"in use", 1, "is no longer in the spec, but is kept because 1 PersistentVolume uses it", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := worldWith(t, volumespec.StorageClassSpec{Name: "fast"})
@@ -186,11 +186,11 @@ func TestShortage(t *testing.T) {
 			e.StoragePools = []string{"nope", "SSD"}
 		}), func(*clustertest.World) {}, nil},
 		{"too many", with(func(e *volumespec.StorageClassSpec) { e.Replicas = 4 }), func(*clustertest.World) {},
-			[]string{"4 replicas need as many nodes, and 3 nodes can take one (n01, n02, n03)"}},
+			[]string{"4 replicas require as many nodes, but 3 nodes can hold a replica (n01, n02, n03)"}},
 		{"no such pool", with(func(e *volumespec.StorageClassSpec) { e.StoragePools = []string{"nope"} }),
-			func(*clustertest.World) {}, []string{"0 nodes can take one", "without a working pool nope: n01, n02, n03"}},
+			func(*clustertest.World) {}, []string{"0 nodes can hold a replica", "no working pool nope: n01, n02, n03"}},
 		{"a node is away", fast, func(w *clustertest.World) { node(w, "n02").Status = linstor.StatusOffline },
-			[]string{"2 nodes can take one (n01, n03)", "not ONLINE: n02"}},
+			[]string{"2 nodes can hold a replica (n01, n03)", "not ONLINE: n02"}},
 		{"LINSTOR has just started", fast, func(w *clustertest.World) {
 			node(w, "n02").Status = linstor.StatusOffline
 			w.Condition(conditions.Available, metav1.ConditionTrue, time.Second)
@@ -199,17 +199,17 @@ func TestShortage(t *testing.T) {
 			[]string{"leaving: n02"}},
 		{"a node is closed", fast, func(w *clustertest.World) {
 			node(w, "n02").Properties[linstor.PropAutoplace] = "false"
-		}, []string{"closed for new copies (AutoplaceTarget): n02"}},
+		}, []string{"new replicas disabled (AutoplaceTarget): n02"}},
 		{"a node is closed with LINSTOR's other word", fast, func(w *clustertest.World) {
 			node(w, "n02").Properties[linstor.PropAutoplace] = "No"
-		}, []string{"closed for new copies (AutoplaceTarget): n02"}},
+		}, []string{"new replicas disabled (AutoplaceTarget): n02"}},
 		{"a pool is broken", fast, func(w *clustertest.World) {
 			for _, p := range node(w, "n02").Pools {
 				p.Errors = []string{"no such volume group"}
 			}
-		}, []string{"without a pool: n02"}},
+		}, []string{"no working pool: n02"}},
 		{"a node without DRBD", fast, func(w *clustertest.World) { node(w, "n02").Layers = []string{"STORAGE"} },
-			[]string{"without the layer DRBD: n02"}},
+			[]string{"no support for layer DRBD: n02"}},
 		{"a node without DRBD, which is not needed", with(func(e *volumespec.StorageClassSpec) {
 			e.Replicas, e.Parameters = 1, map[string]volumespec.ParameterValue{"layerList": "storage"}
 		}), func(w *clustertest.World) { node(w, "n02").Layers = []string{"STORAGE"} }, nil},
@@ -221,17 +221,18 @@ func TestShortage(t *testing.T) {
 		}), zones("a", "a", "b"), nil},
 		{"too few zones", with(func(e *volumespec.StorageClassSpec) {
 			e.Parameters = map[string]volumespec.ParameterValue{"replicasOnDifferent": "zone"}
-		}), zones("a", "a", "b"), []string{"replicasOnDifferent wants a value of its own of the property Aux/topology/" +
-			`zone for 3 replicas: the 3 nodes that can take one have "a" (2), "b" (1)`}},
+		}), zones("a", "a", "b"), []string{"replicasOnDifferent requires distinct values of property Aux/topology/" +
+			`zone for 3 replicas; values on the 3 nodes that can hold a replica: "a" (2), "b" (1)`}},
 		{"no zones", with(func(e *volumespec.StorageClassSpec) {
 			e.Parameters = map[string]volumespec.ParameterValue{"replicasOnSame": "Aux/rack"}
-		}), func(*clustertest.World) {}, []string{"wants one value of the property Aux/rack", "have none"}},
+		}), func(*clustertest.World) {}, []string{"requires the same value of property Aux/rack",
+			"can hold a replica: none"}},
 		{"room in one zone", with(func(e *volumespec.StorageClassSpec) {
 			e.Replicas, e.Parameters = 2, map[string]volumespec.ParameterValue{"replicasOnSame": "zone"}
 		}), zones("a", "b", "b"), nil},
 		{"no room in any zone", with(func(e *volumespec.StorageClassSpec) {
 			e.Parameters = map[string]volumespec.ParameterValue{"replicasOnSame": "zone"}
-		}), zones("a", "b", "b"), []string{"replicasOnSame wants one value"}},
+		}), zones("a", "b", "b"), []string{"replicasOnSame requires the same value"}},
 		{"LINSTOR is silent", with(func(e *volumespec.StorageClassSpec) { e.Replicas = 7 }),
 			func(w *clustertest.World) { w.Silent(nil) }, nil},
 	} {
@@ -265,10 +266,11 @@ func TestAChangedGroup(t *testing.T) {
 			Properties: map[string]string{quorum: "suspend-io", "DrbdOptions/Net/protocol": "C"}}}, nil},
 		{"changed", map[string]*linstor.ResourceGroup{"fast": {Name: "fast",
 			Properties: map[string]string{quorum: "io-error"}}},
-			[]string{quorum + ` of the resource group fast is "io-error", and the class says "suspend-io"`,
+			[]string{quorum + ` of resource group fast is "io-error" in LINSTOR, but "suspend-io" in the StorageClass`,
 				"linstor resource-group set-property fast DrbdOptions/Resource/on-no-quorum suspend-io"}},
 		{"what LINSTOR keeps otherwise", map[string]*linstor.ResourceGroup{"fast": {Name: "fast",
-			Properties: map[string]string{"DrbdOptions/Net/tls": "yes"}}}, []string{`LINSTOR keeps "True"`, `says "yes"`}},
+			Properties: map[string]string{"DrbdOptions/Net/tls": "yes"}}},
+			[]string{`LINSTOR stores the value "True"`, `as "yes"`}},
 		{"another group", map[string]*linstor.ResourceGroup{"slow": {Name: "slow",
 			Properties: map[string]string{quorum: "io-error"}}}, nil},
 	} {

@@ -37,7 +37,7 @@ func endScenarios() []scenario {
 		{name: "taken back while satellites follow", step: v1alpha1.UpgradeSatellites, spoil: back,
 			rule: "spec-changed", event: fsm.SpecChanged},
 		{name: "LINSTOR was taken back from this version", step: v1alpha1.UpgradePrechecks, rule: "went-back",
-			says: "the accepted spec follows", // as in every phase
+			says: "the accepted spec is being updated to match", // as in every phase
 			spoil: func(w *clustertest.World) {
 				w.Claim(func(c *resources.ClaimData) { c.RolledBack = "1.34.2>1.35.3" })
 			}},

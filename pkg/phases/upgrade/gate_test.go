@@ -68,7 +68,7 @@ func satelliteScenarios() []scenario {
 		{name: "one restarts", step: v1alpha1.UpgradeSatellites, spoil: func(w *clustertest.World) { w.Restarted("n01") },
 			rule: "rolling", says: "Satellites: "},
 		{name: "one does not come back", step: v1alpha1.UpgradeSatellites, spoil: stuck,
-			rule: "roll-stuck", hold: v1alpha1.HoldSatellitesFailed, says: "n01 did not come back"},
+			rule: "roll-stuck", hold: v1alpha1.HoldSatellitesFailed, says: "n01 did not recover"},
 	}
 }
 

@@ -118,7 +118,7 @@ func TestSuspendedUpgradeSaysWhatIsUnavailable(t *testing.T) {
 	if len(r.Calls)+len(r.Queued) > 0 || o.Event != "" {
 		t.Errorf("outcome %+v after %v", o, r.Calls)
 	}
-	for _, want := range []string{"keeps its step Satellites (0/3 satellites)", "volumes keep working"} {
+	for _, want := range []string{"is paused at step Satellites (0/3 satellites)", "volumes keep working"} {
 		if !strings.Contains(o.Message, want) {
 			t.Errorf("message %q lacks %q", o.Message, want)
 		}

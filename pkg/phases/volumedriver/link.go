@@ -67,10 +67,10 @@ func judgeDriver(s *cluster.Snapshot) cluster.Evidence {
 	switch {
 	case !runs(f) && !There(f):
 		return cluster.Satisfied.Because(ReasonNotWanted,
-			"spec.volumes.driver.mode is None: the operator runs no CSI driver")
+			"spec.volumes.driver.mode is None: the operator does not run a CSI driver")
 	case !runs(f):
 		return cluster.Evidence{State: cluster.Missing, Reason: "RemovingDriver", Lost: true,
-			Message: "no PersistentVolume and no snapshot needs the CSI driver any more: it is being removed"}
+			Message: "PersistentVolumes and snapshots no longer use the CSI driver: it is being removed"}
 	case foreign(f):
 		return cluster.Asks(foreignMessage(f), *cluster.Request(v1alpha1.HoldForeignDriverFound, "%s", foreignMessage(f)))
 	}
@@ -86,13 +86,13 @@ func judgeDriver(s *cluster.Snapshot) cluster.Evidence {
 	e = step.Describe(e, "DriverRunning", "StartingDriver", "nodes have the CSI driver")
 	if d := f.Kube.Deployments[resources.DriverControllerName]; e.OK() && d.Status.AvailableReplicas == 0 {
 		e.State, e.Reason = cluster.Missing, ReasonControllerDown
-		e.Message = "no pod of Deployment " + d.Name + " is available: volumes cannot be made, attached or deleted"
+		e.Message = "no pods of Deployment " + d.Name + " are available: volumes cannot be created, attached or deleted"
 		if p := controllerTrouble(f); p != "" {
 			e.Message += ": " + p
 		}
 	}
 	if kept(f) {
-		e.Message += "; it stays although spec.volumes.driver.mode is None, because " + users(&f.Kube.Driver)
+		e.Message += "; spec.volumes.driver.mode is None, but the driver is kept because " + users(&f.Kube.Driver)
 	}
 	for _, ds := range want.nodes {
 		e.Message += step.ForeignNote("DaemonSet", f.Kube.DaemonSets[ds.Name], ds)
@@ -111,9 +111,10 @@ func foreignMessage(f *cluster.Facts) string {
 	if by := f.Kube.Driver.Object.Labels["app.kubernetes.io/managed-by"]; by != "" {
 		whose = " (managed by " + by + ")"
 	}
-	return fmt.Sprintf("CSIDriver %s is not the operator's%s, so that another installation of the driver may run. "+
-		"Set spec.volumes.driver.mode to None to go on with that one; or remove it and then its CSIDriver, or label the "+
-		"object %s=%s to hand it over", resources.DriverName, whose, v1alpha1.LabelCluster, f.Cluster.Name)
+	return fmt.Sprintf("CSIDriver %s was not created by the operator%s, so another installation of the driver may be "+
+		"running. Set spec.volumes.driver.mode to None to keep that installation, or remove it and then its CSIDriver, or "+
+		"label the CSIDriver %s=%s to hand it over to the operator", resources.DriverName, whose, v1alpha1.LabelCluster,
+		f.Cluster.Name)
 }
 
 func workDriver(ctx context.Context, in *step.Input) error {

@@ -105,13 +105,14 @@ func TestLink(t *testing.T) {
 		}, cluster.Evidence{State: cluster.Satisfied, Reason: volumedriver.ReasonNotWanted, Message: "mode is None"}, nil},
 		{"not wanted, and needed", func(w *clustertest.World) { unwanted(w, "pv-1", "pv-2") },
 			cluster.Evidence{State: cluster.Satisfied, Reason: "DriverRunning",
-				Message: "it stays although spec.volumes.driver.mode is None, because 2 PersistentVolumes are of it (pv-1, pv-2)"},
+				Message: "spec.volumes.driver.mode is None, but the driver is kept because 2 PersistentVolumes use it " +
+					"(pv-1, pv-2)"},
 			nil},
 		{"not wanted, and needed by a snapshot", func(w *clustertest.World) {
 			unwanted(w, "pv-1")
 			w.Kube.Driver.Snapshots = usage.Used{Count: 2, Names: []string{"s-1", "s-2"}}
-		}, cluster.Evidence{State: cluster.Satisfied, Reason: "DriverRunning", Message: "because 1 PersistentVolume is of " +
-			"it (pv-1), and 2 VolumeSnapshotContents are of it (s-1, s-2)"}, nil},
+		}, cluster.Evidence{State: cluster.Satisfied, Reason: "DriverRunning", Message: "because 1 PersistentVolume uses " +
+			"it (pv-1), and 2 VolumeSnapshotContents use it (s-1, s-2)"}, nil},
 		{"not wanted, needed, and changed", func(w *clustertest.World) {
 			unwanted(w, "pv-1")
 			*w.Kube.Driver.Object.Spec.PodInfoOnMount = false
@@ -228,15 +229,15 @@ func TestWhyANodeHasNoDriver(t *testing.T) {
 			w.UnreadyPod(v1alpha1.ComponentDriverNode, "n02")
 		}, "DriverNotReady", "csi-node", ""},
 		{"the kubelet looks elsewhere", func(w *clustertest.World) { delete(w.Kube.Driver.Nodes, "n02") },
-			"DriverNotRegistered", "its kubelet does not have the CSI driver, whose pod runs", ""},
+			"DriverNotRegistered", "the driver pod is running, but the kubelet does not have the CSI driver", ""},
 		{"the kubelet looks in a long directory", func(w *clustertest.World) {
 			delete(w.Kube.Driver.Nodes, "n02")
 			w.Cluster.Spec.Volumes.Driver.KubeletDirectory = "/" + strings.Repeat("long/", 20) + "kubelet"
 			w.Accept()
-		}, "DriverNotRegistered", "its kubelet does not have the CSI driver, whose pod runs", ""},
+		}, "DriverNotRegistered", "the driver pod is running, but the kubelet does not have the CSI driver", ""},
 		{"another driver", func(w *clustertest.World) {
 			w.Kube.Driver.Nodes["n02"] = cluster.DriverNode{NodeID: "other", TopologyKeys: []string{resources.DriverTopology}}
-		}, "DriverNotRegistered", "under the node name other", ""},
+		}, "DriverNotRegistered", "with node name other", ""},
 		{"no zone", func(w *clustertest.World) {
 			w.Cluster.Spec.Volumes.TopologyKeys = []string{"zone"}
 			w.Accept()
@@ -244,7 +245,7 @@ func TestWhyANodeHasNoDriver(t *testing.T) {
 			s := w.Snapshot()
 			m := s.MemberByName("n02")
 			maps.Copy(m.Linstor.Properties, registration.WantedRegistration(s, m).Props.Set)
-		}, "DriverNotRegistered", "without the topology key zone, because the label came after", ""},
+		}, "DriverNotRegistered", "without the topology key zone, because the label was added after", ""},
 		{"no zone, whose key is long", func(w *clustertest.World) {
 			key := strings.Repeat("long.", 40) + "example.com/zone"
 			w.Cluster.Spec.Volumes.TopologyKeys = []string{key}

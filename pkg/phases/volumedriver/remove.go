@@ -77,18 +77,18 @@ func Needs(ctx context.Context, in *step.Input) (string, error) {
 	if !d.InUse() {
 		volumes, err := in.Live.Volumes(ctx, resources.DriverName)
 		if err != nil {
-			return "", fmt.Errorf("look for volumes before the CSI driver is removed: %w", err)
+			return "", fmt.Errorf("list volumes before removing the CSI driver: %w", err)
 		}
 		contents, err := in.Live.SnapshotContents(ctx, resources.DriverName)
 		if err != nil {
-			return "", fmt.Errorf("look for snapshots before the CSI driver is removed: %w", err)
+			return "", fmt.Errorf("list snapshots before removing the CSI driver: %w", err)
 		}
 		d.Volumes, d.Snapshots = usage.Count(volumes), usage.Count(contents)
 	}
 	if !d.InUse() {
 		return "", nil
 	}
-	return "the CSI driver is needed, because " + users(&d), nil
+	return "the CSI driver is still needed because " + users(&d), nil
 }
 
 // users says which PersistentVolumes and VolumeSnapshotContents are of the driver.
@@ -96,11 +96,11 @@ func users(d *cluster.Driver) string {
 	var out []string
 	add := func(u usage.Used, one, many string) {
 		if u.Count > 0 {
-			out = append(out, fmt.Sprintf("%s of it (%s)", text.Amount(u.Count, one, many), text.Listed(u.Names, u.Count)))
+			out = append(out, fmt.Sprintf("%s it (%s)", text.Amount(u.Count, one, many), text.Listed(u.Names, u.Count)))
 		}
 	}
-	add(d.Volumes, "PersistentVolume is", "PersistentVolumes are")
-	add(d.Snapshots, "VolumeSnapshotContent is", "VolumeSnapshotContents are")
+	add(d.Volumes, "PersistentVolume uses", "PersistentVolumes use")
+	add(d.Snapshots, "VolumeSnapshotContent uses", "VolumeSnapshotContents use")
 	return strings.Join(out, ", and ")
 }
 
@@ -158,20 +158,20 @@ func NotRegistered(f *cluster.Facts, m *cluster.Member) *cluster.Problem {
 	p := &cluster.Problem{Reason: "DriverNotRegistered"}
 	switch n, ok := f.Kube.Driver.Nodes[m.Name]; {
 	case ok && n.NodeID != m.Name:
-		p.Message = fmt.Sprintf("its kubelet has CSI driver %s under the node name %s: another installation of the driver "+
-			"runs there", resources.DriverName, n.NodeID)
+		p.Message = fmt.Sprintf("its kubelet has registered CSI driver %s with node name %s: another installation of the "+
+			"driver is running there", resources.DriverName, n.NodeID)
 	case ok && n.Located():
 		p.Message = text.Sentence(fmt.Sprintf("its kubelet has CSI driver %s without the topology key %s, because the "+
-			"label came after the driver's pod: kubectl -n %s delete pod %s makes it register anew; what is mounted stays "+
-			"mounted",
+			"label was added after the driver pod started: to register it again, run kubectl -n %s delete pod %s; mounted "+
+			"volumes stay mounted",
 			resources.DriverName, lackingKey(f, m, n), v1alpha1.WorkloadNamespace, m.DriverPod.Name))
 	case ok:
 		p.Message = fmt.Sprintf("its kubelet has CSI driver %s without the topology key %s", resources.DriverName,
 			resources.DriverTopology)
 	default:
 		dir := resources.Params{Spec: f.Target.Spec}.KubeletDirectory(m.Profile)
-		p.Message = text.Sentence(fmt.Sprintf("its kubelet does not have the CSI driver, whose pod runs: to make it "+
-			"register anew, kubectl -n %s delete pod %s; if %s is not the kubelet's root directory, set "+
+		p.Message = text.Sentence(fmt.Sprintf("the driver pod is running, but the kubelet does not have the CSI driver: "+
+			"to register it again, run kubectl -n %s delete pod %s; if %s is not the kubelet's root directory, set "+
 			"spec.volumes.driver.kubeletDirectory", v1alpha1.WorkloadNamespace, m.DriverPod.Name, dir))
 	}
 	return p

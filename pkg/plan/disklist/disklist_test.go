@@ -77,23 +77,23 @@ func TestFates(t *testing.T) {
 		}, want: "sdb NeedsAnswer hot: becomes part of pool hot once hold h-1 is answered"},
 		{name: "it carries something", spoil: func(w *clustertest.World) {
 			w.InventoryOf("n01", sum, clustertest.Lsblk("sdb", "S1", "ext4"))
-		}, want: "sdb NotUsed hot: matches hot, but carries ext4"},
+		}, want: "sdb NotUsed hot: matches hot, but contains ext4"},
 		{name: "others' data", spoil: func(w *clustertest.World) {
 			w.InventoryOf("n01", sum, clustertest.Lsblk("sda", "OS", "ext4"))
-		}, want: "sda InUse : carries ext4", note: "no disk matches spec.storagePools[hot].devices"},
+		}, want: "sda InUse : contains ext4", note: "no disk matches spec.storagePools[hot].devices"},
 		{name: "held", spoil: func(w *clustertest.World) {
 			w.InventoryOf("n01", sum, clustertest.Lsblk("sdb", "S1", "")+` HELD=" dm-0"`)
 		}, want: "sdb NotUsed hot: matches hot, but was in use by dm-0 when the satellite started"},
 		{name: "away since", spoil: func(w *clustertest.World) {
 			w.InventoryOf("n01", sum, clustertest.Lsblk("sdb", "S1", ""))
-		}, want: "sdb NotUsed hot: matches hot, but was empty when the satellite started, and is away or in use now"},
+		}, want: "sdb NotUsed hot: matches hot, but was empty when the satellite started and is now missing or in use"},
 		{name: "a local volume's", empty: []linstor.Device{s1}, spoil: func(w *clustertest.World) {
 			w.Kube.DiskVolumes = map[string][]nodevolumes.Volume{"n01": {{Name: "pv-1", Path: "/dev/sdb"}}}
 		}, want: "sdb NotUsed hot: matches hot, but is used by the local PersistentVolume pv-1"},
 		{name: "the group is there", empty: []linstor.Device{s1}, spoil: func(w *clustertest.World) {
 			w.InventoryOf("n01", `DISKS="1" UDEV="1" VGS=" vg_hot" ZPOOLS=""`, clustertest.Lsblk("sdb", "S1", ""))
-		}, want: "sdb NotUsed hot: matches hot, but volume group vg_hot is there already, on disks or partitions that do " +
-			"not match; the operator does not make a second one of that name from /dev/sdb (serial S1)"},
+		}, want: "sdb NotUsed hot: matches hot, but volume group vg_hot already exists on disks or partitions that do " +
+			"not match; the operator does not create another one with the same name from /dev/sdb (serial S1)"},
 		{name: "skipped", empty: []linstor.Device{s1}, spoil: func(w *clustertest.World) {
 			clustertest.Answer(w, remembered.PoolSkip, "hot", "n01", "true")
 		}, want: "sdb NotUsed hot: matches hot, which the node does without, as a human answered (skip)"},
@@ -119,8 +119,8 @@ func TestFates(t *testing.T) {
 				`{"count":1,"disks":[{"path":"/dev/sdb","serial":"S1","size":1}]}`
 			w.InventoryOf("n01", sum, clustertest.Lsblk("sdc", "S2", ""))
 		}, want: "sdb NotUsed hot: pool hot was made from it; the satellite has not reported it since, but LINSTOR cannot " +
-			"use volume group vg_hot: Volume group 'vg_hot' not found; it worked before, so nothing is done without a word " +
-			"from you\nsdc NeedsAnswer hot: could replace what pool hot has lost, once a human agrees (recreate)"},
+			"use volume group vg_hot: Volume group 'vg_hot' not found; it was usable before, so the operator does nothing " +
+			"without your approval\nsdc NeedsAnswer hot: could replace what pool hot has lost, once a human agrees (recreate)"},
 		{name: "a human agreed to make it anew", spoil: func(w *clustertest.World) {
 			w.Register()
 			n := w.Node("n01")
@@ -131,7 +131,7 @@ func TestFates(t *testing.T) {
 		}, want: "sdc BecomesPool hot: is to replace what pool hot has lost, as a human agreed"},
 		{name: "others' data that LINSTOR does not see", empty: []linstor.Device{x1}, spoil: func(w *clustertest.World) {
 			w.InventoryOf("n01", sum, clustertest.InventoryLine("sdd", "X1", "ext4", `UDEV=""`))
-		}, want: "sdd InUse : carries ext4", note: "no disk matches"},
+		}, want: "sdd InUse : contains ext4", note: "no disk matches"},
 		{name: "another's local volume", empty: []linstor.Device{x1}, spoil: func(w *clustertest.World) {
 			w.Kube.DiskVolumes = map[string][]nodevolumes.Volume{"n01": {{Name: "pv-1", Path: "/dev/sdd"}}}
 		}, want: "sdd InUse : is used by the local PersistentVolume pv-1", note: "no disk matches"},
@@ -144,8 +144,8 @@ func TestFates(t *testing.T) {
 			n.Status, n.DevicesKnown = linstor.StatusOffline, false
 			w.InventoryOf("n01", sum, clustertest.Lsblk("sda", "OS", "ext4"), clustertest.Lsblk("sdb", "S1", ""),
 				clustertest.Lsblk("sdc", "S2", "xfs"), clustertest.Lsblk("sdd", "X1", ""))
-		}, want: "sda InUse : carries ext4\nsdb Unknown hot: matches hot, and nobody knows whether it is empty\n" +
-			"sdc NotUsed hot: matches hot, but carries xfs\n" +
+		}, want: "sda InUse : contains ext4\nsdb Unknown hot: matches hot, and nobody knows whether it is empty\n" +
+			"sdc NotUsed hot: matches hot, but contains xfs\n" +
 			"sdd Unknown : was seen without data when the satellite started, and no entry matches it: for hot its serial " +
 			"number is not S*",
 			unknown: "LINSTOR calls the node OFFLINE, and lists the disks of no node that is not ONLINE", note: "?"},
@@ -268,7 +268,7 @@ func TestWithoutRules(t *testing.T) {
 	w := clustertest.NewWorld(t, 2)
 	w.Inventory("n02", clustertest.Lsblk("nvme0n1", "N", "ext4"))
 	d := disksOf(t, w, nil)
-	if got := said(&d.Nodes[1]); got != "nvme0n1 InUse : carries ext4" || d.Nodes[1].Disks[0].Type != "NVMe" {
+	if got := said(&d.Nodes[1]); got != "nvme0n1 InUse : contains ext4" || d.Nodes[1].Disks[0].Type != "NVMe" {
 		t.Errorf("%s: %+v", got, d.Nodes[1].Disks)
 	}
 }

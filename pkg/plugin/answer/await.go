@@ -49,7 +49,7 @@ const stays = "The answer stays written, and is followed when the operator sees 
 func ended(choice *Choice, said bool) string {
 	switch {
 	case said:
-		return fmt.Sprintf("Hold %s was answered with %s.", choice.Hold.ID, choice.Option.Answer)
+		return fmt.Sprintf("Hold %s was resumed with %s.", choice.Hold.ID, choice.Option.Answer)
 	case len(choice.Nodes) > 0:
 		return fmt.Sprintf("Hold %s has ended for %s.", choice.Hold.ID, strings.Join(choice.Nodes, ", "))
 	default:
@@ -73,7 +73,7 @@ func (c *command) announced(ctx context.Context, choice *Choice) bool {
 
 // answered is how the operator says that an answer has ended a hold.
 func answered(choice *Choice) string {
-	return fmt.Sprintf("hold %s was answered with %s", choice.Hold.ID, choice.Option.Answer)
+	return fmt.Sprintf("hold %s was resumed with %s", choice.Hold.ID, choice.Option.Answer)
 }
 
 // taken reports whether the operator has followed the answer: the hold has ended, for the nodes that were named, and

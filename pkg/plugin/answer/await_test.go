@@ -26,10 +26,10 @@ func resume(t *testing.T, s *plugintest.Server, args ...string) (int, string) {
 // TestToldByAnEvent: the phase may have gone on before anybody looked.
 func TestToldByAnEvent(t *testing.T) {
 	var tokens []string
-	event := plugintest.Warning("e", "Assessing", "HumanIntervention → Assessing: hold h-b2f074 was answered with retry",
+	event := plugintest.Warning("e", "Assessing", "HumanIntervention → Assessing: hold h-b2f074 was resumed with retry",
 		time.Second)
 	s := plugintest.New(t, nil, operator(&tokens, byItself), plugintest.Held(), event)
-	if code, said := resume(t, s); code != exit.Done || !strings.Contains(said, "was answered with retry.") {
+	if code, said := resume(t, s); code != exit.Done || !strings.Contains(said, "was resumed with retry.") {
 		t.Errorf("code %d: %s", code, said)
 	}
 }
@@ -89,7 +89,7 @@ func TestBrokenConnection(t *testing.T) {
 		code  int
 		says  string
 	}{
-		"a restart": {apierrors.NewServiceUnavailable("it restarts"), 3, exit.Done, "was answered with retry"},
+		"a restart": {apierrors.NewServiceUnavailable("it restarts"), 3, exit.Done, "was resumed with retry"},
 		"it stays away": {apierrors.NewServiceUnavailable("it restarts"), 1000, exit.Failed,
 			"get storageclusters.storage.linstor.dev linstor: it restarts"},
 		"no right any more": {apierrors.NewForbidden(resource, v1alpha1.ClusterName, nil), 1, exit.Failed,

@@ -52,7 +52,7 @@ func operator(tokens *[]string, follow func(*v1alpha1.StorageCluster)) plugintes
 // ends lets the cluster's hold end.
 func ends(sc *v1alpha1.StorageCluster) {
 	ended := v1alpha1.Transition{From: v1alpha1.PhaseHumanIntervention, To: v1alpha1.PhaseAssessing,
-		Message: fmt.Sprintf("hold h-b2f074 was answered with %s", strings.TrimPrefix(
+		Message: fmt.Sprintf("hold h-b2f074 was resumed with %s", strings.TrimPrefix(
 			sc.Annotations[v1alpha1.AnnotationResume], "h-b2f074:"))}
 	sc.Status.History = append(sc.Status.History, ended)
 	byItself(sc)
@@ -78,7 +78,7 @@ func TestResume(t *testing.T) {
 		"yes on the terminal": {"h-b2f074 skip", typed("y\n"), ends, exit.Done, "h-b2f074:skip", []string{
 			"skip continues without this pool on the listed nodes until the pool's spec entry changes or another disk matches.",
 			"Answer the hold with skip? [y/N]",
-			"Hold h-b2f074 was answered with skip.", "The phase is StoragePools: 1 of 3 nodes have their pools",
+			"Hold h-b2f074 was resumed with skip.", "The phase is StoragePools: 1 of 3 nodes have their pools",
 			"Open: h-0a11ce (DeviceApproval)"}},
 		"no on the terminal":    {"h-b2f074 skip", typed("n\n"), ends, exit.Refused, "", []string{"nothing was changed"}},
 		"return alone is no":    {"h-b2f074 skip", typed("\n"), ends, exit.Refused, "", nil},

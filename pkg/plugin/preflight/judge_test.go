@@ -137,7 +137,7 @@ func TestJudge(t *testing.T) {
 		}, tree.Warn, "0 of 3 that run Linux take part"},
 		"OpenShift": {func(s *Seen) {
 			s.Nodes[0].Status.NodeInfo.OSImage = "Red Hat Enterprise Linux CoreOS 417.94.202501010000-0"
-		}, tree.Warn, "OpenShift's nodes have no kernel headers"},
+		}, tree.Warn, "OpenShift nodes have no kernel headers"},
 		"Piraeus 1": {func(s *Seen) {
 			s.Definitions = append(s.Definitions, definition("linstorcontrollers.piraeus.linbit.com"))
 		}, tree.Bad, "can evacuate nodes"},

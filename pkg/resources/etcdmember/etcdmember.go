@@ -159,7 +159,7 @@ func Revision(p resources.Params, s Site) string {
 	c.Version = "3.6.14"
 	file, err := File(c)
 	if err != nil {
-		panic(fmt.Sprintf("a usual configuration file cannot be written: %v", err)) // a test writes the same
+		panic(fmt.Sprintf("write an example configuration file: %v", err)) // a test writes the same
 	}
 	return text.Digest([]any{DaemonSet(p, s, "n", c).Spec.Template, file})[:10]
 }
@@ -190,7 +190,7 @@ func Order(c seats.Configuration) (string, error) {
 func ParseOrder(order string) (c seats.Configuration, err error) {
 	var o guard.Order
 	if err := json.Unmarshal([]byte(order), &o); err != nil {
-		return c, fmt.Errorf("read what a node has for its member: %w", err)
+		return c, fmt.Errorf("parse the etcd member configuration of a node: %w", err)
 	}
 	return o.Configuration, nil
 }
@@ -222,7 +222,7 @@ func SurveyOf(p resources.Params, s Site) *appsv1.DaemonSet {
 func SnapshotOf(p resources.Params, s Site, of seats.Snapshot, endpoint string) *appsv1.DaemonSet {
 	config, err := json.Marshal(snapshot.Config{ID: of.ID, Endpoint: endpoint, ClusterID: of.ClusterID.String()})
 	if err != nil {
-		panic(fmt.Sprintf("three texts cannot be written: %v", err)) // they always can
+		panic(fmt.Sprintf("encode the snapshot configuration: %v", err)) // they always can
 	}
 	save := corev1.Container{Name: Save, Args: []string{pods.FlagSave, string(config)}, Resources: sized("10m", "64Mi"),
 		VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: pods.Host}}}

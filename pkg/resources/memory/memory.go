@@ -28,7 +28,7 @@ type Program struct {
 var (
 	// Controller is LINSTOR's controller, which keeps the whole database in memory: 700 MiB in clusters of some hundred
 	// volumes. Its default limit leaves it the heap that LINSTOR gives it.
-	Controller = Program{name: "LINSTOR's controller", field: "spec.controller.resources.limits.memory",
+	Controller = Program{name: "the LINSTOR controller", field: "spec.controller.resources.limits.memory",
 		request: amounts("100m", "512Mi"), limit: resource.MustParse("11Gi"), least: resource.MustParse("1Gi")}
 	// Satellite is LINSTOR's satellite. 200 MiB suffice for it with few volumes; the programs that it runs, such as
 	// cryptsetup, count as well.
@@ -97,6 +97,7 @@ func (p Program) Problem(of *v1alpha1.Resources) string {
 	if !ok || limit.IsZero() || limit.Cmp(p.least) >= 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s is %s: %s may run out of memory below %s; raise the limit, or remove it for the default of %s",
+	return fmt.Sprintf("%s is %s: %s may run out of memory with less than %s; raise the limit, or remove it to use the "+
+		"default of %s",
 		p.field, limit.String(), p.name, p.least.String(), p.limit.String())
 }

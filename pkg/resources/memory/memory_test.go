@@ -52,13 +52,15 @@ func TestRequirements(t *testing.T) {
 			wantedRequests: amounts("cpu", "100m"), wantedLimits: amounts("memory", "2Gi"), java: "-Xms32m -Xmx1536m"},
 		"a limit is a request, and may be lower than ours": {program: memory.Satellite, limits: amounts("memory", "128Mi"),
 			wantedRequests: amounts("cpu", "50m"), wantedLimits: amounts("memory", "128Mi"), java: "-Xms32m -Xmx64m",
-			problem: "spec.nodes.satellite.resources.limits.memory is 128Mi: a satellite may run out of memory below 512Mi"},
+			problem: "spec.nodes.satellite.resources.limits.memory is 128Mi: a satellite may run out of memory with less " +
+				"than 512Mi"},
 		"less than the smallest heap": {program: memory.Satellite, limits: amounts("memory", "32Mi"),
 			wantedRequests: amounts("cpu", "50m"), wantedLimits: amounts("memory", "32Mi"), java: "-Xms32m -Xmx32m",
-			problem: "below 512Mi"},
+			problem: "is 32Mi: a satellite may run out of memory with less than 512Mi"},
 		"too little for the controller": {program: memory.Controller, limits: amounts("memory", "800M"),
 			wantedRequests: amounts("cpu", "100m"), wantedLimits: amounts("memory", "800M"), java: "-Xms32m -Xmx381m",
-			problem: "spec.controller.resources.limits.memory is 800M: LINSTOR's controller may run out of memory below 1Gi"},
+			problem: "spec.controller.resources.limits.memory is 800M: the LINSTOR controller may run out of memory with " +
+				"less than 1Gi"},
 		"no limit": {program: memory.Satellite, limits: amounts("memory", "0"), wantedRequests: amounts("cpu", "50m"),
 			wantedLimits: amounts("memory", "0")},
 		"limits for all": {program: memory.Satellite, limits: amounts("cpu", "2", "memory", "2Gi"),

@@ -41,14 +41,14 @@ type Profile struct {
 }
 
 const (
-	hintGeneric = "load DRBD 9 on the node with the module option usermode_helper=disabled, or choose another " +
+	hintGeneric = "load DRBD 9 on the node with the module option usermode_helper=disabled, or choose a different " +
 		"spec.kernelModule.mode"
-	hintTalos = "add the system extension siderolabs/drbd to the node's installer image, and drbd (parameter " +
-		"usermode_helper=disabled) and drbd_transport_tcp to machine.kernel.modules of its configuration"
-	hintOpenShift = "OpenShift's nodes have no kernel headers: give the catalogue a loader image that holds them or " +
-		"modules for the node's kernel"
-	hintFlatcar = "the catalogue has no module loader for Flatcar: load DRBD 9 on the node with " +
-		"usermode_helper=disabled, give the catalogue a loader for Flatcar, or set spec.kernelModule.mode to Compile"
+	hintTalos = "add the system extension siderolabs/drbd to the node's installer image, and add drbd (parameter " +
+		"usermode_helper=disabled) and drbd_transport_tcp to machine.kernel.modules in its machine configuration"
+	hintOpenShift = "OpenShift nodes have no kernel headers: add a loader image to the catalogue that contains the " +
+		"headers or modules for the node's kernel"
+	hintFlatcar = "the catalogue does not contain a module loader for Flatcar: load DRBD 9 on the node with " +
+		"usermode_helper=disabled, add a loader for Flatcar to the catalogue, or set spec.kernelModule.mode to Compile"
 )
 
 // kubelet is the kubelet's own default for its root directory.

@@ -35,7 +35,7 @@ func Of(cluster string, number int64, spec *v1alpha1.StorageClusterSpec) *appsv1
 // they come from a newer one.
 func Spec(r *appsv1.ControllerRevision) (*v1alpha1.StorageClusterSpec, error) {
 	if len(r.Data.Raw) == 0 {
-		return nil, fmt.Errorf("read ControllerRevision %s: it holds no data", r.Name)
+		return nil, fmt.Errorf("read ControllerRevision %s: it is empty", r.Name)
 	}
 	spec := &v1alpha1.StorageClusterSpec{}
 	if err := json.Unmarshal(r.Data.Raw, spec); err != nil {
