@@ -84,7 +84,7 @@ GO_DIRS := cmd docs hack pkg test
 ##@ Everyday
 
 .PHONY: help
-help: ## Show the targets.
+help: ## List the targets.
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
 		/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -102,48 +102,48 @@ demo-binary:
 	@$(GO) build -o .cache/bin/demo ./cmd/demo
 
 .PHONY: check
-check: $(LINT)/golangci-lint ## Check what the change since BASE=main can break, in two minutes or so.
+check: $(LINT)/golangci-lint ## Run the checks that the changes since BASE=main can break (about two minutes).
 	@$(GO) run ./hack/check -base $(BASE) -lint $(LINT)/golangci-lint \
 		-parallel $(PARALLEL)
 
 .PHONY: test
-test: $(TESTSUM)/gotestsum ## Run all tests. The first run builds a control plane (some minutes). SHUFFLE=on for a random order.
+test: $(TESTSUM)/gotestsum ## Run all tests. The first run builds a control plane (a few minutes). SHUFFLE=on runs them in random order.
 	@$(steps) test-unit test-alerts test-bundle test-chaos test-e2e
 
 .PHONY: ci
-ci: $(TESTSUM)/gotestsum ## Run all that the continuous integration runs, on the work tree.
+ci: $(TESTSUM)/gotestsum ## Run everything that continuous integration runs, on the working tree.
 	@$(steps) verify $(if $(CI),times) lint site-ci test-unit race-short test-alerts test-bundle test-chaos test-e2e
 
 .PHONY: test-unit
-test-unit: $(TESTSUM)/gotestsum kube s3 helm ## Run the tests that need no cluster, the seeds of the fuzz functions included.
+test-unit: $(TESTSUM)/gotestsum kube s3 helm ## Run the tests that do not need a cluster, including the seed corpora of the fuzz tests.
 	$(call gotest,test-unit) -parallel $(PARALLEL_TWO) $(TESTFLAGS) $$($(GO) list ./... | grep -Ev '/(cmd|test)(/|$$)') ./test/sim
 
 # A module of its own, because of all that comes with Prometheus; see test/alerts/doc.go.
 .PHONY: test-alerts
-test-alerts: ## Test alerts and dashboard with Prometheus' own engine. The first run builds it (a minute or two).
+test-alerts: ## Test the alerts and the dashboard with the Prometheus engine. The first run builds it (one or two minutes).
 	$(GO) -C test/alerts vet .
 	$(GO) -C test/alerts test -vet=off $(TESTFLAGS) .
 
 # Another one, because of all that comes with the operator framework. The bundle lies outside this module, where Go does
 # not see that a file has changed: the variable makes it a declared input, else a cached result could hide a failure.
 .PHONY: test-bundle
-test-bundle: ## Check the bundle for OLM with the operator framework's validators. The first run builds them (a minute or two).
+test-bundle: ## Check the OLM bundle with the Operator Framework validators. The first run builds them (one or two minutes).
 	$(GO) -C test/bundle vet .
 	BUNDLE_SUM=$$(cat deploy/olm/bundle/*/* | git hash-object --stdin) $(GO) -C test/bundle test -vet=off $(TESTFLAGS) .
 
 # It has more tests at a time than processors can use, and nothing runs beside it.
 .PHONY: test-chaos
-test-chaos: $(TESTSUM)/gotestsum kube csi s3 ## Run the part of the fault campaigns that belongs to every test run; "make chaos" runs them whole
+test-chaos: $(TESTSUM)/gotestsum kube csi s3 ## Run the part of the fault campaigns that is included in every test run. "make chaos" runs the complete campaigns.
 	$(call gotest,test-chaos) -parallel $(PARALLEL) $(TESTFLAGS) ./test/chaos
 
 # The one that takes longest begins, and the others run beside it.
 .PHONY: test-e2e
-test-e2e: $(TESTSUM)/gotestsum kube csi s3 helm ## Run the tests on the simulated cluster. RUN=TestInstall for some
+test-e2e: $(TESTSUM)/gotestsum kube csi s3 helm ## Run the end-to-end tests on the simulated cluster. RUN=TestInstall runs only matching tests.
 	$(call gotest,test-e2e) $(if $(RUN),-parallel $(PARALLEL) -run '$(RUN)',-p 2 -parallel $(PARALLEL_TWO)) $(TESTFLAGS) \
 		$(if $(RUN),./test/e2e,./test/e2e $$($(GO) list ./cmd/... ./test/... | grep -Ev '/test/(sim|e2e|chaos)$$'))
 
 .PHONY: chaos
-chaos: kube s3 ## Break things on the simulated cluster and see that nothing is lost. CAMPAIGN=TestCrash PART=1/3 SEED=1 for a part; see docs/chaos.md
+chaos: kube s3 ## Inject faults into the simulated cluster and check that no data is lost. CAMPAIGN=TestCrash PART=1/3 SEED=1 runs only a part (docs/chaos.md).
 	CHAOS=full PART=$(PART) $(GO) test -p 1 ./test/chaos ./test/model -v -count=1 -parallel $(PARALLEL) -timeout $(CHAOS_TIMEOUT) -run '$(CAMPAIGN)' $(TESTFLAGS)
 
 # Each package is built once for all its functions. "make test" runs the seeds, and what was found before, as usual tests.
@@ -159,15 +159,15 @@ fuzz: ## Fuzz the code that parses external input, one function at a time. FUZZT
 	done
 
 .PHONY: race
-race: ## Run the tests that need no cluster with the race detector.
+race: ## Run the tests that do not need a cluster, with the race detector enabled.
 	CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_TIMEOUT) $(TESTFLAGS) $$($(GO) list ./... | grep -Ev '/(cmd|test)(/|$$)') ./test/sim
 
 .PHONY: race-short
-race-short: ## Run the tests of the packages with goroutines with the race detector; "make race" does it for all.
+race-short: ## Run the race detector only on packages that use goroutines. "make race" covers all packages.
 	CGO_ENABLED=1 $(GO) test -race $(QUICK) -timeout $(TEST_TIMEOUT) $(TESTFLAGS) $(RACE_SHORT)
 
 .PHONY: bench
-bench: kube ## Measure the operator. NODES=100 POOLS=1 CANARY=false VOLUMES=0 POD_START=0s POD_SPREAD=0s LINSTOR_LATENCY=0s IDLE=3m; the last line is JSON.
+bench: kube ## Benchmark the operator. NODES=100 POOLS=1 CANARY=false VOLUMES=0 POD_START=0s POD_SPREAD=0s LINSTOR_LATENCY=0s IDLE=3m; the last line of the output is JSON.
 	@$(GO) run ./test/bench -nodes $(NODES) -pools $(POOLS) -pod-start $(POD_START) -pod-spread $(POD_SPREAD) -linstor-latency $(LINSTOR_LATENCY) -idle $(IDLE) -canary=$(CANARY) -volumes $(VOLUMES)
 
 # Runs as "make bench" takes them; what they print is kept, so that the table can be made again.
@@ -176,7 +176,7 @@ BENCH_RUNS ?= 3 100 1000 1000,POOLS=3 3,POD_START=30s,POD_SPREAD=10s 100,POD_STA
 BENCH_RESULTS := .cache/bench.jsonl
 
 .PHONY: bench-all
-bench-all: ## Measure the operator in all the runs of docs/performance.md, an hour or so, and print their table.
+bench-all: ## Run all benchmarks for docs/performance.md (about an hour) and print the table.
 	: > $(BENCH_RESULTS)
 	for run in $(BENCH_RUNS); do \
 		$(MAKE) -s bench NODES=$${run%%,*} $$(echo "$$run," | cut -d, -f2- | tr , ' ') > $(BENCH_RESULTS).last || exit 1; \
@@ -187,7 +187,7 @@ bench-all: ## Measure the operator in all the runs of docs/performance.md, an ho
 ##@ Code
 
 .PHONY: generate
-generate: $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs ## Write what is generated: deep copies, CRD, diagrams, what is remembered, alerts, chart, bundle for OLM, API reference.
+generate: $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs ## Generate the deepcopy code, CRD, diagrams, docs/remembered.md, docs/approvals.md, alerts, chart, OLM bundle and API reference.
 	$(TOOLS)/controller-gen object paths=./pkg/apis/...
 	$(TOOLS)/controller-gen crd paths=./pkg/apis/... output:crd:dir=deploy/crds
 	$(GO) run ./hack/crd
@@ -200,12 +200,12 @@ generate: $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs ## Write what is generat
 		sed -i -E 's/^(\| `[A-Za-z0-9]+` \| )[A-Za-z0-9]+: (.*)\.<br \/> \|$$/\1\2 |/' docs/api-reference.md; fi # no names of Go constants
 
 .PHONY: verify
-verify: generate ## Check that what is generated is in git as it should be, formatting and go.mod.
+verify: generate ## Check that the generated files are up to date and committed, and check formatting and go.mod.
 	@status=$$(git status --porcelain --untracked-files=all -- $(GENERATED)) || exit 1; \
 	stale=$$(echo "$$status" | grep -v '^[AMDR]  '); \
 	if [ -n "$$stale" ]; then \
 		git --no-pager diff -- $(GENERATED); \
-		echo "$$stale"; echo "verify: review and commit what 'make generate' wrote (above)"; exit 1; fi
+		echo "$$stale"; echo "verify: 'make generate' changed the files listed above; review and commit them"; exit 1; fi
 	@bad=$$("$$($(GO) env GOROOT)/bin/gofmt" -l $(GO_DIRS)) && if [ -n "$$bad" ]; then \
 		echo "$$bad"; echo "verify: run gofmt -w on these files"; exit 1; fi
 	$(GO) mod tidy -diff
@@ -213,13 +213,13 @@ verify: generate ## Check that what is generated is in git as it should be, form
 # What golangci-lint found out about packages is in the user's cache directory, beside Go's build cache: a fresh checkout
 # does not look at those of other modules again, which is more than half of the work.
 .PHONY: lint
-lint: $(LINT)/golangci-lint ## Run golangci-lint, go vet included, and check sizes (hack/budget). The first run builds it (some minutes).
+lint: $(LINT)/golangci-lint ## Run golangci-lint, including go vet, and check size limits (hack/budget). The first run builds golangci-lint (a few minutes).
 	$(LINT)/golangci-lint config verify
 	$(LINT)/golangci-lint run ./...
-	@$(GO) test ./hack/budget || { echo 'lint: split what is named above; there are no exceptions'; exit 1; }
+	@$(GO) test ./hack/budget || { echo 'lint: split the packages, files or types listed above; there are no exceptions'; exit 1; }
 
 .PHONY: site
-site: ## Build the site of the documentation in .cache/site/html and check its links. Needs Python 3.10 with venv.
+site: ## Build the documentation site in .cache/site/html and check its links. Requires Python 3.10 or newer with venv.
 	@hack/site/build
 
 # No failure where Python or its packages cannot be had: the network must not stop a change. "make test-unit" follows the
@@ -230,7 +230,7 @@ site-ci:
 
 # The recording takes its place once the demo has ended well. Not $(MAKE): make runs a line with that even under -n.
 .PHONY: recording
-recording: ## Record the demo for the first page of the documentation, and draw it.
+recording: ## Record the demo and render the recording as docs/demo.svg.
 	@$(GO) build -o .cache/bin/recording ./hack/recording
 	@bash -o pipefail -c 'make --no-print-directory demo DEMO_EXIT=1 | .cache/bin/recording -record .cache/demo.cast'
 	@mv .cache/demo.cast docs/demo.cast
@@ -244,12 +244,12 @@ times:
 # Without the database there is nothing to compare with: that is said and is no failure. The tool prints when its database
 # was updated only if it answers.
 .PHONY: vuln
-vuln: $(VULN)/govulncheck ## Look for known vulnerabilities in what the operator calls. VULNDB=https://vuln.go.dev
+vuln: $(VULN)/govulncheck ## Check the code that the operator calls for known vulnerabilities. VULNDB=https://vuln.go.dev
 	@about=$$($(VULN)/govulncheck -db '$(VULNDB)' -version) || exit 1; \
 	if ! echo "$$about" | grep -q '^DB updated: '; then \
-		echo 'vuln: SKIPPED, nothing was checked: the database of vulnerabilities $(VULNDB) does not answer'; exit 0; fi; \
+		echo 'vuln: SKIPPED, nothing was checked: the vulnerability database $(VULNDB) does not respond'; exit 0; fi; \
 	$(VULN)/govulncheck -db '$(VULNDB)' ./cmd/operator || { \
-		echo 'vuln: raise what is named above to a fixed version (go get, or the Go that builds); another error: see it there'; exit 1; }
+		echo 'vuln: update the modules or the Go toolchain listed above to a fixed version; for any other error, see its message'; exit 1; }
 
 ##@ Build
 
@@ -258,40 +258,40 @@ build: ## Build bin/operator.
 	CGO_ENABLED=0 $(GO) build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/operator ./cmd/operator
 
 .PHONY: plugin
-plugin: ## Build the kubectl plugin, bin/kubectl-linstor, with its completion. Put bin into PATH: kubectl linstor status
+plugin: ## Build the kubectl plugin (bin/kubectl-linstor) and its completion script. Add bin to PATH to use "kubectl linstor".
 	CGO_ENABLED=0 $(GO) build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/kubectl-linstor ./cmd/kubectl-linstor
 	install -m 755 cmd/kubectl-linstor/kubectl_complete-linstor bin/kubectl_complete-linstor
 
 .PHONY: image
-image: ## Build the operator's image without Docker into dist/operator-image.tar, for "docker load".
+image: ## Build the operator image as dist/operator-image.tar, for "docker load". Does not require Docker.
 	$(GO) run ./hack/release -image dist/operator-image.tar -arch $$($(GO) env GOARCH) -version '$(VERSION)'
 
 .PHONY: release
-release: ## Build all that is published of a release into dist/VERSION. VERSION=v0.2.0 REGISTRY=registry.example.com/storage
+release: ## Build all release artifacts in dist/VERSION. VERSION=v0.2.0 REGISTRY=registry.example.com/storage
 	$(GO) run ./hack/release -version '$(VERSION)' -registry '$(REGISTRY)'
 
 .PHONY: kube
-kube: ## Build the control plane of the tests and the demo, unless it is there.
+kube: ## Build the control plane for the tests and the demo, unless it already exists.
 	$(GO) run ./test/simcluster/buildkube
 
 .PHONY: csi
-csi: ## Build the CSI sidecars and csi-sanity of the tests, unless they are there.
+csi: ## Build the CSI sidecars and csi-sanity for the tests, unless they already exist.
 	$(GO) run ./test/simcluster/buildkube -csi
 
 .PHONY: s3
-s3: ## Build the S3 server of the tests, unless it is there.
+s3: ## Build the S3 server for the tests, unless it already exists.
 	$(GO) run ./test/simcluster/buildkube -s3
 
 .PHONY: helm
-helm: ## Build Helm, unless it is there.
+helm: ## Build Helm, unless it already exists.
 	$(GO) run ./test/simcluster/buildkube -helm
 
 .PHONY: clean
-clean: ## Remove what was built in this checkout: bin, dist and .cache.
+clean: ## Remove everything that was built in this checkout: bin, dist and .cache.
 	rm -rf bin dist .cache
 
 .PHONY: clean-all
-clean-all: clean ## Remove as well what all checkouts share: tools, control plane and other programs of the tests.
+clean-all: clean ## Also remove what all checkouts share: tools, the control plane and other binaries for the tests.
 	rm -rf $(CACHE)
 
 # A pattern rule with two targets runs once for both.

@@ -52,8 +52,8 @@ const sample = "deploy/samples/storagecluster.yaml"
 func (d *demo) run(ctx context.Context, scenario string) error {
 	play, ok := scenarios[scenario]
 	if !ok {
-		return fmt.Errorf("SCENARIO=%q: there are install, human-intervention, node-loss, upgrade, evacuate, volumes, "+
-			"failover, backup and etcd", scenario)
+		return fmt.Errorf("unknown SCENARIO=%q: use install, human-intervention, node-loss, upgrade, evacuate, volumes, "+
+			"failover, backup or etcd", scenario)
 	}
 	if d.dir == "" {
 		d.dir = filepath.Join(".cache", "demo")
@@ -71,7 +71,7 @@ func (d *demo) run(ctx context.Context, scenario string) error {
 			return err
 		}
 	}
-	d.say("Starting etcd, API server, controller manager, scheduler and %d simulated nodes …", len(nodes))
+	d.say("Starting etcd, the API server, controller manager, scheduler and %d simulated nodes …", len(nodes))
 	d.cluster, err = simcluster.Start(ctx, simcluster.Options{Dir: d.dir, BinDir: bin, Nodes: nodes,
 		PodStart: 1500 * time.Millisecond, VolumeDriver: true, SidecarsLater: true})
 	if err != nil {
@@ -110,14 +110,14 @@ func (d *demo) run(ctx context.Context, scenario string) error {
 // sayHowToLook says what to type to look at the cluster, with the directory of kubectl and the operator's log.
 func sayHowToLook(out io.Writer, kubeconfig, bin, log string) {
 	fmt.Fprintf(out, `
-The cluster stays up. In another terminal:
+The cluster keeps running. In another terminal:
 
   export KUBECONFIG=%s PATH=%s:$PATH
   kubectl describe storagecluster linstor
   kubectl -n linstor-storage get pods
-  tail -f %s      # there are no containers here, so kubectl logs shows nothing
+  tail -f %s      # the demo does not run containers, so kubectl logs shows nothing
 
-Ctrl-C stops it and all that it started.
+Press Ctrl-C to stop the cluster and everything that the demo has started.
 `, quote(kubeconfig), quote(bin), quote(log))
 }
 
@@ -134,7 +134,7 @@ func (d *demo) prepare() error {
 	mark := filepath.Join(d.dir, ".demo")
 	if entries, err := os.ReadDir(d.dir); err == nil && len(entries) > 0 {
 		if _, err := os.Stat(mark); err != nil {
-			return fmt.Errorf("directory %s is not empty and was not made by the demo", d.dir)
+			return fmt.Errorf("directory %s is not empty and was not created by the demo", d.dir)
 		}
 		if err := os.RemoveAll(d.dir); err != nil {
 			return err
@@ -149,7 +149,7 @@ func (d *demo) prepare() error {
 // startOperator builds the operator and runs it as the ServiceAccount of deploy/operator.yaml. In a real cluster its
 // pods do that; here there are no containers.
 func (d *demo) startOperator(ctx context.Context, flags ...string) (func(), error) {
-	d.say("Building the operator and starting it, as ServiceAccount %s/storagecluster-operator …",
+	d.say("Building the operator and starting it as ServiceAccount %s/storagecluster-operator …",
 		v1alpha1.OperatorNamespace)
 	binary := filepath.Join(d.dir, "operator")
 	// With the flags of the demo (GOFLAGS): most of its packages were compiled for that a moment ago.
@@ -212,7 +212,7 @@ func (d *demo) kubectl(ctx context.Context, args ...string) error {
 // applyWithDriver applies a manifest once the sidecars of the CSI driver exist.
 func (d *demo) applyWithDriver(ctx context.Context, path string) error {
 	if d.building != nil {
-		d.say("\nWaiting until the sidecars of the CSI driver are compiled …")
+		d.say("\nWaiting for the CSI sidecars to be compiled …")
 		if err := d.awaitSidecars(); err != nil {
 			return err
 		}
@@ -242,7 +242,8 @@ func (d *demo) waitPhase(ctx context.Context, want v1alpha1.Phase) (*v1alpha1.St
 
 func (d *demo) wait(ctx context.Context, what string,
 	done func(*v1alpha1.StorageCluster) (bool, error)) (*v1alpha1.StorageCluster, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%s: not within %s", what, patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, patience,
+		fmt.Errorf("waiting for %s: timed out after %s", what, patience))
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

@@ -61,7 +61,7 @@ func TestSayHowToLook(t *testing.T) {
 	if diff := cmp.Diff(want, strings.Split(strings.TrimSpace(string(out)), "\n")); diff != "" {
 		t.Errorf("the shell understands (-want +got):\n%s\nof:\n%s", diff, said.String())
 	}
-	if !strings.Contains(said.String(), "Ctrl-C stops it") {
+	if !strings.Contains(said.String(), "Press Ctrl-C to stop") {
 		t.Errorf("it does not say how to stop:\n%s", said.String())
 	}
 }

@@ -51,14 +51,14 @@ func (d *demo) backUp(ctx context.Context, to *s3server.Server) error {
 	}); err != nil {
 		return err
 	}
-	d.say("\nAn S3 service listens at %s, and a Secret %s/%s has its credentials. LINSTOR's database is to be backed up "+
-		"there every six hours:", to.Endpoint, v1alpha1.WorkloadNamespace, secret)
+	d.say("\nAn S3 service is listening at %s, and the Secret %s/%s contains its credentials. LINSTOR's database will "+
+		"be backed up there every six hours:", to.Endpoint, v1alpha1.WorkloadNamespace, secret)
 	if err := d.kubectl(ctx, "patch", "storagecluster", v1alpha1.ClusterName, "--type=merge", "-p", fmt.Sprintf(
 		`{"spec":{"backup":{"schedule":"0 */6 * * *","s3":{"endpoint":%q,"region":%q,"bucket":%q,"credentialsSecret":%q}}}}`,
 		to.Endpoint, to.Region, bucket, secret)); err != nil {
 		return err
 	}
-	c, err := d.wait(ctx, "the first backup is taken", func(c *v1alpha1.StorageCluster) (bool, error) {
+	c, err := d.wait(ctx, "the first backup", func(c *v1alpha1.StorageCluster) (bool, error) {
 		return c.Status.Backup != nil && c.Status.Backup.Last != nil, nil
 	})
 	if err != nil {
@@ -71,7 +71,7 @@ func (d *demo) backUp(ctx context.Context, to *s3server.Server) error {
 
 // loseDatabase empties the database under LINSTOR, as somebody does who deletes its custom resources.
 func (d *demo) loseDatabase(ctx context.Context) error {
-	d.say("\nSomebody deletes all of LINSTOR's custom resources, and LINSTOR starts on an empty database:")
+	d.say("\nAll of LINSTOR's custom resources are deleted by mistake, and LINSTOR starts with an empty database:")
 	d.cluster.World().CrashController()
 	d.cluster.World().Database("k8s").Wipe()
 	_, err := d.waitPhase(ctx, v1alpha1.PhaseHumanIntervention)
@@ -79,12 +79,13 @@ func (d *demo) loseDatabase(ctx context.Context) error {
 }
 
 func (d *demo) restoreDatabase(ctx context.Context) error {
-	d.say("\nThe volumes lie on the nodes, and the application still has its own. An administrator asks for the backup:")
+	d.say("\nThe volumes still exist on the nodes, and the application is still using its volume. An administrator " +
+		"requests a restore:")
 	annotate := []string{"annotate", "storagecluster", v1alpha1.ClusterName, "--overwrite"}
 	if err := d.kubectl(ctx, append(annotate, v1alpha1.AnnotationRestore+"="+d.backup)...); err != nil {
 		return err
 	}
-	c, err := d.wait(ctx, "somebody is asked", func(c *v1alpha1.StorageCluster) (bool, error) {
+	c, err := d.wait(ctx, "the RestoreRequested hold", func(c *v1alpha1.StorageCluster) (bool, error) {
 		h := c.Status.Hold
 		if h != nil && h.Reason == v1alpha1.HoldRestoreFailed {
 			return false, fmt.Errorf("%s: %s", h.Reason, h.Message)
@@ -94,7 +95,7 @@ func (d *demo) restoreDatabase(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.say("\nNothing differs, so the administrator agrees:")
+	d.say("\nThe backup matches the nodes, so the administrator approves the restore:")
 	if err := d.kubectl(ctx, append(annotate, v1alpha1.AnnotationResume+"="+c.Status.Hold.ID+":"+
 		v1alpha1.OptionRestore)...); err != nil {
 		return err
@@ -107,7 +108,7 @@ func (d *demo) restoreDatabase(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	d.say("\nThe volume is known again, and can be used:")
+	d.say("\nLINSTOR manages the volume again, so it can be expanded:")
 	if err := d.grow(ctx, "2Gi"); err != nil {
 		return err
 	}

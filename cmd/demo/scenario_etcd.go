@@ -68,7 +68,7 @@ func (d etcdDemo) begin(ctx context.Context) error {
 
 // scale goes from one member to three.
 func (d etcdDemo) scale(ctx context.Context) error {
-	d.say("\nOne member is one disk. An administrator asks for three:")
+	d.say("\nA single member depends on a single disk. An administrator scales etcd to three members:")
 	if err := d.kubectl(ctx, "scale", "storagecluster/"+v1alpha1.ClusterName, "--replicas=3"); err != nil {
 		return err
 	}
@@ -85,8 +85,8 @@ func (d etcdDemo) loseMember(ctx context.Context) error {
 		return err
 	}
 	lost := members[0]
-	d.say("\nThe disk of member %s on %s fails, and is replaced by an empty one. The guard on the node refuses to start "+
-		"the member without its data: it would have forgotten what it acknowledged. LINSTOR goes on with two members:",
+	d.say("\nThe disk of member %s on %s fails and is replaced by an empty one. The guard on the node does not start "+
+		"the member without its data, because acknowledged writes would be lost. LINSTOR continues with two members:",
 		lost.Name, lost.Node)
 	if err := simcluster.LoseEtcd(d.cluster, lost.Node); err != nil {
 		return err
@@ -94,13 +94,14 @@ func (d etcdDemo) loseMember(ctx context.Context) error {
 	if _, err := d.waitMembers(ctx, 3, lost.ID); err != nil {
 		return err
 	}
-	d.say("\nAnother member has its place, and got all data from the others before it got a vote:")
+	d.say("\nA new member has replaced it, and received all data from the other members before it became a voting " +
+		"member:")
 	return d.showMembers(ctx)
 }
 
 // leave moves LINSTOR's data into Kubernetes, and LINSTOR to a version that cannot use etcd.
 func (d etcdDemo) leave(ctx context.Context) error {
-	d.say("\nLINSTOR %s cannot use etcd. One change asks for it and for another database:", withoutEtcd)
+	d.say("\nLINSTOR %s does not support etcd. A single change sets this version and a different database:", withoutEtcd)
 	if err := d.kubectl(ctx, "patch", "storagecluster", v1alpha1.ClusterName, "--type=merge", "-p", fmt.Sprintf(
 		`{"spec":{"version":%q,"database":{"managedEtcd":null,"kubernetes":{}}}}`, withoutEtcd)); err != nil {
 		return err
@@ -109,12 +110,12 @@ func (d etcdDemo) leave(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.say("\nAn administrator agrees:")
+	d.say("\nAn administrator approves the move:")
 	if err := d.kubectl(ctx, "annotate", "storagecluster", v1alpha1.ClusterName, "--overwrite",
 		v1alpha1.AnnotationResume+"="+c.Status.Hold.ID+":"+v1alpha1.OptionMigrate); err != nil {
 		return err
 	}
-	if _, err := d.wait(ctx, "the data is in Kubernetes", func(c *v1alpha1.StorageCluster) (bool, error) {
+	if _, err := d.wait(ctx, "the data to be in Kubernetes", func(c *v1alpha1.StorageCluster) (bool, error) {
 		return c.Status.Hold == nil && c.Status.Phase != v1alpha1.PhaseHumanIntervention, nil
 	}); err != nil {
 		return err
@@ -122,11 +123,11 @@ func (d etcdDemo) leave(ctx context.Context) error {
 	if err := d.waitUpgraded(ctx, withoutEtcd); err != nil {
 		return err
 	}
-	d.say("\nThe volume is as it was, and can be used:")
+	d.say("\nThe volume is unchanged and can be expanded:")
 	if err := d.grow(ctx, "2Gi"); err != nil {
 		return err
 	}
-	d.say("\nThe members still run, and have the data as it was before:")
+	d.say("\nThe etcd members are still running and still have their data:")
 	if err := d.kubectl(ctx, "-n", v1alpha1.WorkloadNamespace, "get", "daemonsets", "-l",
 		v1alpha1.LabelComponent+"=etcd"); err != nil {
 		return err
@@ -138,18 +139,18 @@ func (d etcdDemo) leave(ctx context.Context) error {
 // done meanwhile.
 func (d etcdDemo) waitMembers(ctx context.Context, n int, gone string) (members []etcdspec.EtcdMember, err error) {
 	last := "rest"
-	_, err = d.wait(ctx, fmt.Sprintf("%d members of etcd", n), func(c *v1alpha1.StorageCluster) (bool, error) {
+	_, err = d.wait(ctx, fmt.Sprintf("%d etcd members", n), func(c *v1alpha1.StorageCluster) (bool, error) {
 		if h := c.Status.Hold; h != nil {
 			return false, fmt.Errorf("%s: %s", h.Reason, h.Message)
 		}
 		etcd := c.Status.Etcd
 		if etcd == nil {
-			return false, errors.New("the status has nothing about etcd")
+			return false, errors.New("status.etcd is not set")
 		}
 		members = etcd.Members
 		if etcd.Step != last {
 			last = etcd.Step
-			fmt.Fprintf(d.out, "%6.1fs    %d of %d members vote: %s\n", time.Since(d.started).Seconds(), etcd.Replicas,
+			fmt.Fprintf(d.out, "%6.1fs    %d of %d members can vote: %s\n", time.Since(d.started).Seconds(), etcd.Replicas,
 				len(members), last)
 		}
 		bad := slices.ContainsFunc(members, func(m etcdspec.EtcdMember) bool { return !m.Healthy || m.ID == gone })

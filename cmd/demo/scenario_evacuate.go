@@ -20,7 +20,7 @@ var evacuate = scenario{
 			return err
 		}
 		world := d.cluster.World()
-		d.say("\nA volume driver makes volumes; each has two copies:")
+		d.say("\nA volume driver creates volumes with two replicas each:")
 		for i, on := range [][]string{{"node-1", "node-2"}, {"node-2", "node-3"}, {"node-2", "node-4"}} {
 			if err := world.Volumes().Create(fmt.Sprintf("pvc-%d", i+1), 10<<20, "ssd", on...); err != nil {
 				return err
@@ -56,7 +56,7 @@ var evacuate = scenario{
 // waitLeaving prints what status.nodes.leaving says until the node that leaves is gone from it.
 func (d *demo) waitLeaving(ctx context.Context) error {
 	said, seen := "", false
-	_, err := d.wait(ctx, "node-2 has left", func(c *v1alpha1.StorageCluster) (bool, error) {
+	_, err := d.wait(ctx, "node-2 to leave", func(c *v1alpha1.StorageCluster) (bool, error) {
 		if len(c.Status.NodeHolds) > 0 {
 			return false, fmt.Errorf("%s: %s", c.Status.NodeHolds[0].Reason, c.Status.NodeHolds[0].Message)
 		}

@@ -20,7 +20,7 @@ import (
 var volumes = scenario{
 	nodes: func() []simcluster.NodeSpec { return specs(empty, true) },
 	run: func(ctx context.Context, d *demo) error {
-		d.say("\nAn administrator has installed the API of snapshots and the snapshot controller.")
+		d.say("\nAn administrator has installed the snapshot API and the snapshot controller.")
 		if err := simcluster.InstallSnapshotAPI(ctx, d.cluster); err != nil {
 			return err
 		}
@@ -30,7 +30,7 @@ var volumes = scenario{
 		for _, act := range []func(context.Context) error{
 			d.install, d.startApplication, d.takeSnapshot,
 			func(ctx context.Context) error {
-				d.say("\nThe volume grows while it is used:")
+				d.say("\nThe volume is expanded while it is in use:")
 				return d.grow(ctx, "2Gi")
 			},
 			d.loseTheNode, d.restore, d.deleteAll,
@@ -48,7 +48,7 @@ func (d *demo) takeSnapshot(ctx context.Context) error {
 	if err := d.kubectl(ctx, "apply", "-f", snapshotFile); err != nil {
 		return err
 	}
-	if err := d.until(ctx, "the snapshot can be used", func(ctx context.Context) error {
+	if err := d.until(ctx, "the snapshot to be ready", func(ctx context.Context) error {
 		var s snapshotv1.VolumeSnapshot
 		if err := d.cluster.Client().Get(ctx, inDefault("data-before"), &s); err != nil {
 			return err
@@ -76,7 +76,7 @@ func (d *demo) loseTheNode(ctx context.Context) error {
 	if _, err := d.runningOn(ctx, node); err != nil {
 		return err
 	}
-	d.say("\nThe application runs elsewhere, with its volume:")
+	d.say("\nThe application is running on another node, with its volume:")
 	if err := d.kubectl(ctx, "get", "pods", "-o", "wide"); err != nil {
 		return err
 	}
@@ -96,17 +96,17 @@ func (d *demo) loseTheNode(ctx context.Context) error {
 
 // restore shows that a volume made from the snapshot has what was written before it, and no more.
 func (d *demo) restore(ctx context.Context) error {
-	d.say("\nA second volume is made from the snapshot, and a pod looks at it:")
+	d.say("\nA second volume is created from the snapshot, and a pod reads it:")
 	if err := d.kubectl(ctx, "apply", "-f", restoredFile); err != nil {
 		return err
 	}
-	if err := d.until(ctx, "the pod has looked", func(ctx context.Context) error {
+	if err := d.until(ctx, "the pod to finish", func(ctx context.Context) error {
 		var p corev1.Pod
 		if err := d.cluster.Client().Get(ctx, inDefault("restored"), &p); err != nil {
 			return err
 		}
 		if p.Status.Phase != corev1.PodSucceeded {
-			return fmt.Errorf("it is %s", p.Status.Phase)
+			return fmt.Errorf("its phase is %s", p.Status.Phase)
 		}
 		return nil
 	}); err != nil {
@@ -118,11 +118,11 @@ func (d *demo) restore(ctx context.Context) error {
 
 // deleteAll deletes the cluster too soon, and then in order.
 func (d *demo) deleteAll(ctx context.Context) error {
-	d.say("\nNobody deletes LINSTOR under its volumes:")
+	d.say("\nLINSTOR cannot be deleted while volumes exist:")
 	remove := []string{"delete", "storagecluster", v1alpha1.ClusterName}
 	err := d.kubectl(ctx, remove...)
 	if err == nil {
-		return fmt.Errorf("the StorageCluster was deleted while LINSTOR has volumes")
+		return fmt.Errorf("the StorageCluster was deleted although volumes exist")
 	}
 	_, said, _ := strings.Cut(err.Error(), "exit status 1: ") // what kubectl itself said
 	d.say("%s", said)
@@ -136,7 +136,7 @@ func (d *demo) deleteAll(ctx context.Context) error {
 	if err := d.noVolumes(ctx); err != nil {
 		return err
 	}
-	if _, err := d.wait(ctx, "the status counts no volume", func(c *v1alpha1.StorageCluster) (bool, error) {
+	if _, err := d.wait(ctx, "the status to show zero volumes", func(c *v1alpha1.StorageCluster) (bool, error) {
 		return c.Status.Volumes != nil && c.Status.Volumes.Total == 0, nil
 	}); err != nil {
 		return err
@@ -144,7 +144,7 @@ func (d *demo) deleteAll(ctx context.Context) error {
 	if err := d.kubectl(ctx, remove...); err != nil {
 		return err
 	}
-	d.say("\nNothing is left of it:")
+	d.say("\nNothing remains:")
 	return d.kubectl(ctx, "get", "persistentvolumes,storageclasses,csidrivers,storageclusters")
 }
 
@@ -177,7 +177,7 @@ var failover = scenario{
 
 // prefer moves the application to the node of LINSTOR's controller.
 func (d *demo) prefer(ctx context.Context, node string) error {
-	d.say("\nLINSTOR's controller runs on %s. The application is to run there as well, as long as it can:", node)
+	d.say("\nThe LINSTOR controller is running on %s. The application is configured to prefer the same node:", node)
 	affinity := fmt.Sprintf(`{"spec":{"template":{"spec":{"affinity":{"nodeAffinity":{`+
 		`"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":100,"preference":{"matchExpressions":[`+
 		`{"key":"kubernetes.io/hostname","operator":"In","values":[%q]}]}}]}}}}}}`, node)
@@ -202,14 +202,14 @@ func (d *demo) measureFailover(ctx context.Context, node string) error {
 	if err := d.cutPower(ctx, node); err != nil {
 		return err
 	}
-	if err := d.until(ctx, "LINSTOR answers", d.linstorAnswers); err != nil {
+	if err := d.until(ctx, "LINSTOR to respond", d.linstorAnswers); err != nil {
 		return err
 	}
-	d.say("%6.1fs  LINSTOR answers again", time.Since(lost).Seconds())
+	d.say("%6.1fs  LINSTOR is responding again", time.Since(lost).Seconds())
 	if _, err := d.runningOn(ctx, node); err != nil {
 		return err
 	}
-	d.say("%6.1fs  the application runs again, with its volume", time.Since(lost).Seconds())
+	d.say("%6.1fs  the application is running again, with its volume", time.Since(lost).Seconds())
 	return nil
 }
 
@@ -224,7 +224,7 @@ func (d *demo) linstorAnswers(ctx context.Context) error {
 	}
 	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("LINSTOR answers %s", resp.Status)
+		return fmt.Errorf("LINSTOR returned %s", resp.Status)
 	}
 	return nil
 }

@@ -81,12 +81,12 @@ var humanIntervention = scenario{
 		if err := d.show(ctx); err != nil {
 			return err
 		}
-		d.say("\nThe disks are not empty, so the operator does not touch them. An administrator looks, and wipes them:")
+		d.say("\nThe disks are not empty, so the operator does not touch them. An administrator checks and wipes them:")
 		for i := 2; i <= demoNodes; i++ {
 			d.say("$ ssh node-%d wipefs --all /dev/sdb", i)
 			d.cluster.World().Machine(fmt.Sprintf("node-%d", i)).SetSignature(fmt.Sprintf("S4EVNX%03d", i), "")
 		}
-		d.say("and resumes with the token of this hold:")
+		d.say("The administrator then resumes with the hold's ID:")
 		if err := d.kubectl(ctx, "annotate", "storagecluster", v1alpha1.ClusterName, "--overwrite",
 			v1alpha1.AnnotationResume+"="+c.Status.Hold.ID+":retry"); err != nil {
 			return err
@@ -109,7 +109,7 @@ var nodeLoss = scenario{
 		if err := d.kubectl(ctx, "get", "storagecluster"); err != nil {
 			return err
 		}
-		d.say("\nnode-2 loses its power …")
+		d.say("\nnode-2 loses power …")
 		if err := d.cluster.KillNode(ctx, "node-2"); err != nil {
 			return err
 		}

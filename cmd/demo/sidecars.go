@@ -86,12 +86,12 @@ func (d *demo) withoutDriver(manifest string) (string, error) {
 	}
 	spec, ok := object["spec"].(map[string]any)
 	if !ok {
-		return "", fmt.Errorf("leave the CSI driver out of %s: it has no spec", manifest)
+		return "", fmt.Errorf("remove the CSI driver from %s: it has no spec", manifest)
 	}
 	// A StorageClass without the driver would be refused.
 	spec["volumes"] = map[string]any{"driver": map[string]any{"mode": volumespec.DriverNone}}
 	if content, err = yaml.Marshal(object); err != nil {
-		return "", fmt.Errorf("leave the CSI driver out of %s: %w", manifest, err)
+		return "", fmt.Errorf("remove the CSI driver from %s: %w", manifest, err)
 	}
 	path := filepath.Join(d.dir, "without-driver.yaml")
 	return path, os.WriteFile(path, content, 0o644)
@@ -104,7 +104,7 @@ func (d *demo) installWithoutDriver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.say("\nThe sidecars of the CSI driver are still being compiled. Until then the sample without volumes:")
+	d.say("\nThe CSI sidecars are still being compiled. In the meantime, the sample is applied without volumes:")
 	if err := d.apply(ctx, manifest); err != nil {
 		return err
 	}
@@ -114,6 +114,6 @@ func (d *demo) installWithoutDriver(ctx context.Context) error {
 	if err := d.kubectl(ctx, "get", "storagecluster"); err != nil {
 		return err
 	}
-	d.say("\nReady, but for volumes. As soon as the sidecars are compiled, the sample is applied as it is …")
+	d.say("\nThe cluster is Ready, without volumes. Once the sidecars are compiled, the unchanged sample is applied …")
 	return d.awaitSidecars()
 }

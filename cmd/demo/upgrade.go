@@ -35,8 +35,8 @@ var upgrade = scenario{
 		if err := d.kubectl(ctx, "get", "storagecluster"); err != nil {
 			return err
 		}
-		d.say("\nAn administrator asks for the next version. Its database cannot go back, and volumes keep working " +
-			"meanwhile:")
+		d.say("\nAn administrator sets a newer version. Its database cannot be downgraded. The volumes remain usable " +
+			"during the upgrade:")
 		patch := fmt.Sprintf(`{"spec":{"version":%q}}`, demoTo)
 		if err := d.kubectl(ctx, "patch", "storagecluster", v1alpha1.ClusterName, "--type", "merge", "-p",
 			patch); err != nil {
@@ -73,7 +73,7 @@ func (d *demo) waitUpgraded(ctx context.Context, to string) error {
 			return false, fmt.Errorf("%s: %s", h.Reason, h.Message)
 		}
 		if u := c.Status.Upgrade; u != nil {
-			if now := fmt.Sprintf("%-18s %d/%d satellites run LINSTOR %s", u.Step, u.NodesDone, u.NodesTotal,
+			if now := fmt.Sprintf("%-18s %d/%d satellites are running LINSTOR %s", u.Step, u.NodesDone, u.NodesTotal,
 				u.To); now != last {
 				fmt.Fprintf(d.out, "%6.1fs    %s\n", time.Since(d.started).Seconds(), now)
 				last = now

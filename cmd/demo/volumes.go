@@ -39,14 +39,14 @@ func (d *demo) until(ctx context.Context, what string, done func(ctx context.Con
 			why = done(ctx)
 			return why == nil, nil
 		}); err != nil {
-		return fmt.Errorf("%s: not within %s: %w", what, patience, why)
+		return fmt.Errorf("waiting for %s: timed out after %s: %w", what, patience, why)
 	}
 	return nil
 }
 
 // startApplication applies the application and waits until it has written to its volume.
 func (d *demo) startApplication(ctx context.Context) error {
-	d.say("\nAn application asks for a volume, and writes to it:")
+	d.say("\nAn application requests a volume and writes to it:")
 	if err := d.kubectl(ctx, "apply", "-f", applicationFile); err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (d *demo) startApplication(ctx context.Context) error {
 
 // runningOn waits until the application runs on a node that is none of these, and returns its pod.
 func (d *demo) runningOn(ctx context.Context, but ...string) (pod corev1.Pod, err error) {
-	err = d.until(ctx, "the application runs", func(ctx context.Context) error {
+	err = d.until(ctx, "the application to run", func(ctx context.Context) error {
 		var pods corev1.PodList
 		if err := d.cluster.Client().List(ctx, &pods, client.InNamespace(corev1.NamespaceDefault),
 			client.MatchingLabels{"app": "application"}); err != nil {
@@ -82,13 +82,13 @@ func (d *demo) grow(ctx context.Context, size string) error {
 		fmt.Sprintf(`{"spec":{"resources":{"requests":{"storage":%q}}}}`, size)); err != nil {
 		return err
 	}
-	if err := d.until(ctx, "the claim has "+size, func(ctx context.Context) error {
+	if err := d.until(ctx, "the claim to reach "+size, func(ctx context.Context) error {
 		var c corev1.PersistentVolumeClaim
 		if err := d.cluster.Client().Get(ctx, inDefault("data"), &c); err != nil {
 			return err
 		}
 		if have := c.Status.Capacity[corev1.ResourceStorage]; have.Cmp(resource.MustParse(size)) != 0 {
-			return fmt.Errorf("it has %s", have.String())
+			return fmt.Errorf("its capacity is %s", have.String())
 		}
 		return nil
 	}); err != nil {
@@ -99,13 +99,13 @@ func (d *demo) grow(ctx context.Context, size string) error {
 
 // noVolumes waits until Kubernetes has no PersistentVolume any more.
 func (d *demo) noVolumes(ctx context.Context) error {
-	return d.until(ctx, "the volumes are gone", func(ctx context.Context) error {
+	return d.until(ctx, "the volumes to be deleted", func(ctx context.Context) error {
 		var list corev1.PersistentVolumeList
 		if err := d.cluster.Client().List(ctx, &list); err != nil {
 			return err
 		}
 		if n := len(list.Items); n > 0 {
-			return fmt.Errorf("%d are there", n)
+			return fmt.Errorf("%d still exist", n)
 		}
 		return nil
 	})
@@ -123,12 +123,12 @@ func (d *demo) controllerNode(ctx context.Context) (string, error) {
 			return p.Spec.NodeName, nil
 		}
 	}
-	return "", fmt.Errorf("none of %d pods of LINSTOR's controller is ready", len(pods.Items))
+	return "", fmt.Errorf("none of %d LINSTOR controller pods is ready", len(pods.Items))
 }
 
 // cutPower switches a node off, for which an administrator vouches.
 func (d *demo) cutPower(ctx context.Context, node string) error {
-	d.say("\n%s, where the application runs, loses its power. An administrator has made sure of that, and says so:", node)
+	d.say("\n%s, on which the application is running, loses power. An administrator verifies and confirms this:", node)
 	if err := d.cluster.KillNode(ctx, node); err != nil {
 		return err
 	}

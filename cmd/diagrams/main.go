@@ -20,7 +20,7 @@ import (
 )
 
 func main() {
-	dir := flag.String("dir", ".", "the repository")
+	dir := flag.String("dir", ".", "root of the repository")
 	flag.Parse()
 	if err := write(*dir); err != nil {
 		fmt.Fprintln(os.Stderr, "diagrams:", err)

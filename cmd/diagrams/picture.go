@@ -19,24 +19,24 @@ type box struct {
 const hub = fsm.Assessing
 
 var left = []box{
-	{fsm.Pending, "the spec is checked and kept", "work"},
+	{fsm.Pending, "the spec is validated and stored", "work"},
 	{fsm.KernelModule, "DRBD is loaded on each node", "work"},
 	{fsm.Database, "LINSTOR's database is claimed", "work"},
-	{fsm.Controller, "LINSTOR's controller starts", "work"},
+	{fsm.Controller, "the LINSTOR controller starts", "work"},
 	{fsm.Satellites, "a satellite starts on each node", "work"},
-	{fsm.NodeRegistration, "LINSTOR learns of each node", "work"},
-	{fsm.StoragePools, "each node gets its pools", "work"},
+	{fsm.NodeRegistration, "each node is registered in LINSTOR", "work"},
+	{fsm.StoragePools, "each node gets its storage pools", "work"},
 }
 
 var right = []box{
-	{fsm.VolumeDriver, "the CSI driver and StorageClasses", "work"},
-	{fsm.Canary, "a pod tries a volume of each class", "work"},
-	{fsm.Upgrading, "LINSTOR gets another version", "work"},
+	{fsm.VolumeDriver, "CSI driver and StorageClasses", "work"},
+	{fsm.Canary, "a pod tests a volume of each class", "work"},
+	{fsm.Upgrading, "LINSTOR's version is being changed", "work"},
 	{fsm.Migrating, "the database is restored or moved", "work"},
-	{fsm.Ready, "all that the spec asks for is there", "good"},
-	{fsm.Degraded, "usable, with something missing", "warn"},
-	{fsm.HumanIntervention, "from every state: it asks, and waits", "stop"},
-	{fsm.Deleting, "from every state, for good", "end"},
+	{fsm.Ready, "everything in the spec is in place", "good"},
+	{fsm.Degraded, "usable, but something is missing", "warn"},
+	{fsm.HumanIntervention, "from any state; waits for a decision", "stop"},
+	{fsm.Deleting, "from any state; cannot be reverted", "end"},
 }
 
 // aside are events that nearly every state has. They are told in words.
@@ -74,7 +74,7 @@ func picture(t *fsm.Table) (string, error) {
 	fmt.Fprintf(&b, `<rect width="%d" height="%d" rx="6" style="fill:#fff;stroke:#d3dae0"/>`+"\n", pictureWidth, height)
 	for _, s := range t.States {
 		if _, _, ok := place(s.State); !ok && s.State != hub {
-			return "", fmt.Errorf("state %s has no place in the picture", s.State)
+			return "", fmt.Errorf("state %s has no position in the picture", s.State)
 		}
 	}
 	fmt.Fprintf(&b, `<path d="M%d %dV%d"/><circle cx="%d" cy="%d" r="6" style="fill:#52606d"/>`+"\n",
@@ -87,7 +87,7 @@ func picture(t *fsm.Table) (string, error) {
 	drawBox(&b, hubLeft, top, hubWidth, rows*rowHeight-(rowHeight-boxHeight), "hub")
 	middle := top + (rows*rowHeight-rowHeight+boxHeight)/2
 	label(&b, hubLeft+hubWidth/2, middle-10, "name", string(hub))
-	for i, words := range []string{"looks for the first", "step that is", "not done"} {
+	for i, words := range []string{"finds the first", "step that is", "not complete"} {
 		label(&b, hubLeft+hubWidth/2, middle+8+16*i, "words", words)
 	}
 	for _, column := range [][]box{left, right} {
@@ -98,8 +98,8 @@ func picture(t *fsm.Table) (string, error) {
 			label(&b, x+boxWidth/2, y+34, "words", bx.words)
 		}
 	}
-	label(&b, pictureWidth/2, height-22, "words", "A changed spec, or something that is gone again, leads back to "+
-		string(hub)+". Work goes on where it is needed.")
+	label(&b, pictureWidth/2, height-22, "words", "When the spec changes or something is lost, the phase returns "+
+		"to "+string(hub)+" and continues from there.")
 	b.WriteString("</svg>\n")
 	return b.String(), nil
 }
@@ -137,7 +137,7 @@ func drawEdge(b *strings.Builder, e edge, both bool) error {
 	x, from, _ := place(e.from)
 	x2, to, _ := place(e.to)
 	if x != x2 || max(from-to, to-from) != rowHeight {
-		return fmt.Errorf("%s and %s are not beside each other in the picture", e.from, e.to)
+		return fmt.Errorf("%s and %s are not adjacent in the picture", e.from, e.to)
 	}
 	x += boxWidth / 2
 	if down := to > from; down {

@@ -22,10 +22,10 @@ import (
 // and fails if anything does.
 func compareExport(out io.Writer, path, listings string, machines compare.Machines) error {
 	if listings == "" {
-		return errors.New("--listings: name the directory with the listings of the nodes")
+		return errors.New("--listings: specify the directory that contains the nodes' listings")
 	}
 	if len(machines) == 0 {
-		return errors.New("--compare-address: give the addresses of all nodes of Kubernetes, and of satellites' pods")
+		return errors.New("--compare-address: specify the addresses of all Kubernetes nodes and satellite pods")
 	}
 	layout, err := readExport(path, export.ReadLayout)
 	if err != nil {
@@ -40,7 +40,7 @@ func compareExport(out io.Writer, path, listings string, machines compare.Machin
 	if err != nil || len(differences) == 0 {
 		return err
 	}
-	return fmt.Errorf("%s and the nodes differ in %d ways", path, len(differences))
+	return fmt.Errorf("differences between %s and the nodes: %d", path, len(differences))
 }
 
 // sameRows fails unless two exports hold the same rows. It names where they differ, and no value.
@@ -54,9 +54,9 @@ func sameRows(path, other string) error {
 		return err
 	}
 	if differs := x.Differ(y); differs != "" {
-		return fmt.Errorf("%s and %s do not hold the same rows: %s", path, other, differs)
+		return fmt.Errorf("%s and %s do not have the same rows: %s", path, other, differs)
 	}
-	_, err = fmt.Fprintf(os.Stdout, "%s and %s hold the same rows\n", path, other)
+	_, err = fmt.Fprintf(os.Stdout, "%s and %s have the same rows\n", path, other)
 	return err
 }
 

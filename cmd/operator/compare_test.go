@@ -47,16 +47,16 @@ func TestCompareExport(t *testing.T) {
 		"gone": {export: exported, listings: map[string]string{"n1": "VG\tvg\t4194304\nEND\n"},
 			prints: "DIFFERENCE   NODE   PLACE   NAME      DETAILS\n" +
 				"Absent       n1     vg      r_00000   it is missing: LINSTOR recreates it EMPTY\n",
-			fails: "export.json and the nodes differ in 1 ways"},
+			fails: "export.json and the nodes: 1"},
 		"no listing of the node": {export: exported, listings: map[string]string{"n2": lies},
-			prints: "the node was not checked", fails: "differ in 2 ways"},
+			prints: "the node was not checked", fails: "and the nodes: 2"},
 		"a listing that is not whole": {export: exported, listings: map[string]string{"n1": lies[:20]}, fails: "n1: line 2"},
-		"no directory":                {export: exported, noListing: true, fails: "--listings: name the directory"},
+		"no directory":                {export: exported, noListing: true, fails: "--listings: specify the directory"},
 		"no addresses": {export: exported, listings: map[string]string{"n1": lies}, machine: "-",
-			fails: "--compare-address: give the addresses"},
+			fails: "--compare-address: specify the addresses"},
 		"another machine has the address": {export: exported, listings: map[string]string{"n1": lies}, machine: "n7",
 			prints: "AddressTaken   n7             10.0.0.1   in the backup, this address belongs to node n1",
-			fails:  "differ in 1 ways"},
+			fails:  "and the nodes: 1"},
 		"an export that is not whole": {export: exported[:900], listings: map[string]string{"n1": lies},
 			fails: "the export ends unexpectedly"},
 	} {
@@ -110,7 +110,7 @@ func TestSameRows(t *testing.T) {
 		t.Error(err)
 	}
 	err := verifyExport(x, write(two("a", "c")))
-	if err == nil || !strings.Contains(err.Error(), "do not hold the same rows: ") ||
+	if err == nil || !strings.Contains(err.Error(), "do not have the same rows: ") ||
 		strings.Contains(err.Error(), "canary") {
 		t.Errorf("another row: %v", err)
 	}

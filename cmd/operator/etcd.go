@@ -23,20 +23,20 @@ import (
 // bindMembers makes the flags with which this program runs in the pods of members of etcd.
 func bindMembers(fs *flag.FlagSet, s *settings) {
 	fs.StringVar(&s.taken, strings.TrimPrefix(pods.FlagTake, "--"), "",
-		"member of etcd: take what it is to run with into its pod, and end")
+		"etcd member: copy the files that it needs into its pod, and exit")
 	fs.StringVar(&s.started, strings.TrimPrefix(pods.FlagStart, "--"), "",
-		"member of etcd: become etcd, if the member may start on the data that is there")
+		"etcd member: start etcd if the member may start with the existing data")
 	fs.StringVar(&s.looked, strings.TrimPrefix(pods.FlagLook, "--"), "",
-		"data directory of etcd: leave a note of what it has, and end")
+		"etcd data directory: report its contents, and exit")
 	fs.StringVar(&s.saved, strings.TrimPrefix(pods.FlagSave, "--"), "",
-		"configuration, as JSON: take a snapshot of a member of etcd, leave a note of it, and end")
+		"configuration as JSON: take a snapshot of an etcd member, report it, and exit")
 }
 
 // takeMember takes what a member of etcd is to run with into its pod, and this program with it: etcd's image has no
 // guard, and no shell that could start one.
 func takeMember(p guard.Paths, program string) error {
 	if err := copyProgram(program); err != nil {
-		return fmt.Errorf("copy this program for etcd's container: %w", err)
+		return fmt.Errorf("copy this binary for the etcd container: %w", err)
 	}
 	return guard.Take(p)
 }
@@ -75,7 +75,7 @@ const mostOfError = 2048
 func saveEtcd(config, dir, note string) error {
 	var c snapshot.Config
 	if err := json.Unmarshal([]byte(config), &c); err != nil {
-		return fmt.Errorf("the configuration of the snapshot: %w", err)
+		return fmt.Errorf("read the snapshot configuration: %w", err)
 	}
 	// A pod that is deleted takes what it has written so far with it: it may be as large as the database.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -93,7 +93,7 @@ func saveEtcd(config, dir, note string) error {
 func lookForEtcd(dir, note string) error {
 	found, err := datadir.Look(dir)
 	if err != nil {
-		return fmt.Errorf("look into %s: %w", dir, err)
+		return fmt.Errorf("inspect %s: %w", dir, err)
 	}
 	if found.Log {
 		if found.End, err = datadir.End(dir); err != nil { // it stays unknown

@@ -95,7 +95,7 @@ func run() error {
 	}
 	cfg, err := ctrl.GetConfig()
 	if err != nil {
-		return fmt.Errorf("find the cluster: %w", err)
+		return fmt.Errorf("load the Kubernetes client configuration: %w", err)
 	}
 	ctx := ctrl.SetupSignalHandler()
 	asked := s.plan+s.disks != ""
@@ -106,7 +106,7 @@ func run() error {
 	}
 	if pod := os.Getenv("POD_NAME"); o.Image == "" && pod != "" {
 		if o.Image, err = operator.OwnImage(ctx, cfg, pod); err != nil {
-			ctrl.Log.Info("the operator does not know its own image, and takes no backups", "error", err.Error())
+			ctrl.Log.Info("the operator's own image is unknown: backups are disabled", "error", err.Error())
 		}
 	}
 	if asked {
@@ -196,7 +196,7 @@ func verifyExport(path, same string) error {
 		return err
 	}
 	fmt.Println(summary)
-	fmt.Println("of the cluster with Cluster/LocalID", cmp.Or(summary.LocalID, "(none)"))
+	fmt.Println("Cluster/LocalID:", cmp.Or(summary.LocalID, "(none)"))
 	return nil
 }
 
@@ -254,26 +254,28 @@ func leaveNote(note []byte, err error) error {
 func bindEndpoints(fs *flag.FlagSet, o *operator.Options) {
 	fs.StringVar(&o.LinstorEndpoint, "linstor-endpoint", operator.DefaultEndpoint, "URL of LINSTOR's API")
 	fs.StringVar(&o.LinstorLockedEndpoint, "linstor-locked-endpoint", operator.DefaultLockedEndpoint,
-		"URL of LINSTOR's API where it is locked")
+		"URL of LINSTOR's API when it is secured with TLS")
 }
 
 // bindComparisons binds the flags that compare a backup with what lies on the nodes.
 func bindComparisons(fs *flag.FlagSet, s *settings) {
 	fs.StringVar(&s.compared, "compare-export", "",
-		"export of LINSTOR's database to compare with what lies on the nodes, - for the standard input; print what "+
-			"differs, and end")
+		"export of LINSTOR's database (- for standard input): compare it with the volumes on the nodes, print the "+
+			"differences, and exit")
 	fs.StringVar(&s.listings, "listings", "",
-		"directory with a listing of each node, in a file of the node's name, for --compare-export")
+		"for --compare-export: directory with one listing per node, in a file named after the node")
 	fs.StringVar(&s.comparison, "compare-backup", "",
-		"JSON that names a backup and its store; compare it with what nodes list, print what differs, and end")
-	fs.Func("compare-node", "node=host:port of where a node serves its listing, for --compare-backup; once for each node",
+		"JSON that names a backup and its store: compare it with the nodes' listings, print the differences, and exit")
+	fs.Func("compare-node", "for --compare-backup: node=host:port where a node serves its listing; repeat the flag for "+
+		"each node",
 		func(node string) error { s.nodes = append(s.nodes, node); return nil })
 	s.machines = compare.Machines{}
-	fs.Func("compare-address", "node=address,address of a node in Kubernetes, or of its satellite's pod, for "+
-		"--compare-backup and --compare-export; once for each", s.machines.Set)
+	fs.Func("compare-address", "for --compare-backup and --compare-export: node=address,address of a node in "+
+		"Kubernetes, or of its satellite pod; repeat the flag for each node", s.machines.Set)
 	fs.StringVar(&s.listing, "serve-listing", "", fmt.Sprintf(
-		"file with the listing of this node to serve on port %d, for --compare-backup", listing.Port))
-	fs.StringVar(&s.token, "listing-token", "", "what the listing is served for")
+		"file with the listing of this node: serve it on port %d for --compare-backup", listing.Port))
+	fs.StringVar(&s.token, "listing-token", "",
+		"for --serve-listing: token that a client must present to get the listing")
 }
 
 // bindFlags makes all flags. docs/installation.md describes them, and a test compares.
@@ -282,64 +284,69 @@ func bindFlags(fs *flag.FlagSet, s *settings) {
 	wait := func(d *time.Duration, name, usage string) { fs.DurationVar(d, name, *d, usage) }
 	bindQuestions(fs, s)
 	fs.StringVar(&s.export, "verify-export", "",
-		"export of LINSTOR's database to read to its end, - for the standard input; print what is in it, and end")
+		"export of LINSTOR's database (- for standard input): read it to the end, print its contents, and exit")
 	fs.StringVar(&s.same, "same-rows-as", "",
-		"another export, which must hold the same rows, in whatever order, for --verify-export; say so, and end")
+		"for --verify-export: second export that must have the same rows, in any order; print only the result")
 	bindComparisons(fs, s)
 	fs.StringVar(&s.backup, "take-backup", "",
-		"YAML that says where LINSTOR is and where a backup of its database goes; take it, print what it was, and end")
+		"YAML with the location of LINSTOR and the destination of a backup: take the backup, print a summary, and exit")
 	fs.StringVar(&s.download, "download-export", "",
-		"the same YAML: write LINSTOR's export of its database into the file that it names, unless the store has the "+
-			"backup, and end")
+		"the same YAML as for --take-backup: write LINSTOR's export to the file named in the field export, unless the "+
+			"store already has the backup, and exit")
 	fs.StringVar(&s.fetched, "fetch-backup", "",
-		"JSON that names a backup, its store and a file: write the backup's export into that, and end")
+		"JSON that names a backup, its store and a file: write the backup's export to the file, and exit")
 	fs.StringVar(&s.checked, "check-import", "",
-		"the same JSON, which names what LINSTOR's own program has exported afterwards as well: end with an error unless "+
-			"both hold the same rows, and remove both")
+		"the same JSON as for --fetch-backup: fail unless the export that LINSTOR's own tool created afterwards has "+
+			"the same rows; remove both files, and exit")
 	fs.StringVar(&s.moved, "check-move", "",
-		"JSON that names what LINSTOR's own program has exported of two databases, one of which was moved into the other: "+
-			"end with an error unless both hold the same rows, and remove both")
+		"JSON that names exports of two databases that LINSTOR's own tool created before and after moving the data: "+
+			"fail unless both have the same rows; remove both files, and exit")
 	bindMembers(fs, s)
 	fs.StringVar(&o.Image, "image", "",
-		"the operator's own image, which takes backups (default: that of the pod POD_NAME)")
-	fs.StringVar(&s.catalogue, "catalogue", "", "file that extends the catalogue of LINSTOR releases; it may be absent")
+		"the operator's own image, used to take backups (default: the image of the pod POD_NAME)")
+	fs.StringVar(&s.catalogue, "catalogue", "", "optional file that adds LINSTOR releases and module loaders")
 	bindEndpoints(fs, o)
-	fs.StringVar(&o.MetricsAddress, "metrics-bind-address", "0", "address for metrics over TLS; 0 for none")
-	fs.StringVar(&o.ProbeAddress, "health-probe-bind-address", "0", "address for /healthz and /readyz; 0 for none")
+	fs.StringVar(&o.MetricsAddress, "metrics-bind-address", "0", "address for metrics over TLS; 0 disables them")
+	fs.StringVar(&o.ProbeAddress, "health-probe-bind-address", "0", "address for /healthz and /readyz; 0 disables them")
 	fs.StringVar(&o.PprofAddress, "pprof-bind-address", "0",
-		"address for Go's profiles, which anybody who reaches it may read: loopback; 0 for none")
-	fs.BoolVar(&o.LeaderElect, "leader-elect", false, "take turns with other replicas")
-	wait(&o.LeaseDuration, "lease-duration", "how long a leader that died is waited for (default 15s)")
-	fs.IntVar(&o.Parallel, "linstor-writes", 8, "how many writes to LINSTOR run at once")
-	wait(&o.RetryBase, "retry-base", "first back-off of a failed write to LINSTOR (default 1s)")
-	wait(&o.RetryMax, "retry-max", "longest back-off of a failed write to LINSTOR (default 5m)")
+		"address for Go profiles; use a loopback address, because anyone who can reach it can read the profiles; "+
+			"0 disables them")
+	fs.BoolVar(&o.LeaderElect, "leader-elect", false, "elect a leader among the replicas")
+	wait(&o.LeaseDuration, "lease-duration", "how long other replicas wait before they replace a leader that has died "+
+		"(default 15s)")
+	fs.IntVar(&o.Parallel, "linstor-writes", 8, "how many writes to LINSTOR run concurrently")
+	wait(&o.RetryBase, "retry-base", "shortest pause after a failed write to LINSTOR (default 1s)")
+	wait(&o.RetryMax, "retry-max", "longest pause after a failed write to LINSTOR (default 5m)")
 	fs.Var(&s.level, "log-level", "debug, info, warn or error")
 	t := &o.Timing
-	wait(&t.Straggler, "straggler-timeout", "how long a phase waits for the last nodes once enough are through")
-	wait(&t.HealthLost, "health-lost-after", "how long trouble lasts before Ready becomes Degraded, and satellites may "+
-		"take to connect to a LINSTOR that has just started")
-	wait(&t.HealthRegained, "health-regained-after", "how long all is well before Degraded becomes Ready")
-	wait(&t.Join, "join-timeout", "how long a new node may take before it counts as trouble")
-	wait(&t.Escalate, "escalate-after", "how long controller or database may be away before a human is asked")
-	wait(&t.PollWorking, "poll-working", "how often LINSTOR is looked at while something is being done")
+	wait(&t.Straggler, "straggler-timeout", "how long a phase waits for the last nodes once enough nodes have passed it")
+	wait(&t.HealthLost, "health-lost-after", "how long a problem must last before Ready becomes Degraded; also how long "+
+		"satellites may take to connect after LINSTOR has started")
+	wait(&t.HealthRegained, "health-regained-after", "how long everything must be healthy before Degraded becomes Ready")
+	wait(&t.Join, "join-timeout", "how long a new node may take before it counts as a problem")
+	wait(&t.Escalate, "escalate-after", "how long the controller or the database may be unavailable before a hold opens")
+	wait(&t.PollWorking, "poll-working", "how often LINSTOR is polled while work is in progress")
 	wait(&t.PollSteady, "poll-steady",
-		"how often LINSTOR is looked at otherwise, and the longest that a failed reconcile waits for its next try")
-	wait(&t.Safety, "poll-safety", "how often an object that must not be touched is looked at")
-	wait(&t.Capacity, "capacity-interval", "how often capacity is written to the status at most")
+		"how often LINSTOR is polled otherwise; also the longest delay before a failed reconcile is retried")
+	wait(&t.Safety, "poll-safety", "how often an object that must not be touched is checked")
+	wait(&t.Capacity, "capacity-interval", "shortest interval between updates of the capacity in the status")
 	wait(&t.TaintLasts, "leave-after",
-		"how long a member must have had a taint that spec.nodes.tolerations does not tolerate before it leaves; some "+
-			"taints never make it leave")
-	wait(&t.Leave, "leave-settle-after", "how long a node must have been leaving before anything is done about it")
-	wait(&t.EvacuationAnswer, "evacuation-answer-timeout", "after what time LINSTOR is asked again to evacuate a node")
+		"how long a member node must have had a taint that spec.nodes.tolerations does not tolerate before its removal "+
+			"starts; some taints are ignored")
+	wait(&t.Leave, "leave-settle-after", "how long the operator waits before it acts on a leaving node")
+	wait(&t.EvacuationAnswer, "evacuation-answer-timeout",
+		"how long the operator waits for an evacuation to start before it repeats the request to LINSTOR")
 	wait(&t.Repair, "pool-repair-pause",
-		"how long to wait before a pool that LINSTOR refused three times is tried again, doubling up to twelve times of it")
-	wait(&t.EvacuationStuck, "evacuation-stuck-after", "how long an evacuation may stand still before a human is asked")
+		"pause before the operator retries a pool that LINSTOR has rejected three times; doubles with each further "+
+			"rejection, up to twelve times this value")
+	wait(&t.EvacuationStuck, "evacuation-stuck-after",
+		"how long an evacuation may make no progress before the EvacuationStuck hold opens")
 	wait(&t.NodeGone, "node-gone-after",
-		"how long a node without Node object is OFFLINE before a human is asked whether it is lost")
+		"how long a node without a Node object must have been OFFLINE before the NodeGone hold opens")
 	wait(&t.MassFailureWindow, "mass-failure-window",
-		"within which time many nodes must fail to freeze destructive steps")
+		"time window in which many nodes must fail to count as a mass failure, which blocks destructive steps")
 	for state, d := range t.Deadlines {
-		usage := fmt.Sprintf("how long phase %s may go on without progress (default %s)", state, d)
+		usage := fmt.Sprintf("how long phase %s may make no progress (default %s)", state, d)
 		fs.Func("deadline-"+string(state), usage, func(text string) error { return t.SetDeadline(state, text) })
 	}
 }

@@ -17,20 +17,20 @@ import (
 
 // bindQuestions makes the flags that have something told and change nothing.
 func bindQuestions(fs *flag.FlagSet, s *settings) {
-	fs.BoolVar(&s.showVersion, "version", false, "print the version and end")
-	fs.BoolVar(&s.showScript, "print-listing-script", false, "print the script that makes a listing of a node, and end")
-	const manifest = "manifest of a StorageCluster as the API server would store it, - for the standard input, an " +
-		"empty one for the stored object: print as JSON "
-	fs.StringVar(&s.plan, "plan", "", manifest+"what its spec would do, and end; nothing is written")
-	fs.StringVar(&s.disks, "disks", "", manifest+"the disks of all nodes, and what becomes of them by the rules of its "+
-		"spec, and end; nothing is written")
+	fs.BoolVar(&s.showVersion, "version", false, "print the version and exit")
+	fs.BoolVar(&s.showScript, "print-listing-script", false, "print the script that lists a node's volumes, and exit")
+	const manifest = "StorageCluster manifest as the API server would store it, or - for standard input (empty: the " +
+		"stored object): print as JSON "
+	fs.StringVar(&s.plan, "plan", "", manifest+"the effects of its spec, and exit without writing anything")
+	fs.StringVar(&s.disks, "disks", "", manifest+"the disks of all nodes and how its spec would use them, and exit "+
+		"without writing anything")
 }
 
 // judge prints what a question about a StorageCluster's spec is answered with, as one line of JSON. The log goes to
 // the error stream.
 func (s *settings) judge(ctx context.Context, cfg *rest.Config, o operator.Options) error {
 	if s.plan != "" && s.disks != "" {
-		return errors.New("--plan and --disks are two questions: give one of them")
+		return errors.New("--plan and --disks cannot be combined")
 	}
 	leaveRoom(os.Getenv("GOMEMLIMIT") != "")
 	flagged, path := "--plan", s.plan

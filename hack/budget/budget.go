@@ -48,7 +48,7 @@ func Check(tree fs.FS, limits Limits) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := over(found.packages, limits.PackageLines, "lines without tests")
+	out := over(found.packages, limits.PackageLines, "non-test lines")
 	out = append(out, over(found.files, limits.FileLines, "lines")...)
 	out = append(out, over(found.types, limits.TypeMethods, "methods")...)
 	slices.Sort(out)

@@ -60,7 +60,7 @@ func TestCheck(t *testing.T) {
 				"pkg/a/a.go": source(20, "package a\n"),
 				"pkg/a/b.go": source(11, "package a\n"),
 			},
-			want: []string{"pkg/a has 31 lines without tests, 30 at most"},
+			want: []string{"pkg/a has 31 non-test lines, 30 at most"},
 		},
 		"tests and what is below a package do not count for it": {
 			files: map[string]string{

@@ -7,10 +7,10 @@ import (
 
 // Why the bundle leaves an object out.
 const (
-	kindUnknown = "OLM takes no object of this kind"
-	kindNew     = "OLM before 0.32 refuses a bundle with an object of this kind"
-	elsewhere   = "OLM makes all objects in the operator's namespace"
-	outlives    = "LINSTOR needs it when OLM 1 has taken away what it made"
+	kindUnknown = "OLM does not support objects of this kind"
+	kindNew     = "OLM versions before 0.32 reject a bundle that contains an object of this kind"
+	elsewhere   = "OLM creates all objects in the operator's namespace"
+	outlives    = "LINSTOR still needs it after OLM 1 has deleted the bundle's objects"
 )
 
 // kinds are those that the bundle carries, of all that OLM takes (operator-registry, pkg/lib/bundle, and OLM,

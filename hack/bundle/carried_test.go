@@ -115,7 +115,7 @@ func TestTake(t *testing.T) {
 	const binding = "kind: ClusterRoleBinding\nmetadata:\n  name: storagecluster-operator" + labels
 	for text, want := range map[string]string{
 		"kind: Deployment\nmetadata:\n  name: other" + labels:     "one Deployment",
-		"kind: ServiceAccount\nmetadata:\n  name: other" + labels: "the only ServiceAc",
+		"kind: ServiceAccount\nmetadata:\n  name: other" + labels: "one ServiceAccount",
 		binding + "roleRef: {kind: ClusterRole, name: cluster-admin}\nsubjects:\n- {kind: ServiceAccount, " +
 			"name: storagecluster-operator, namespace: linstor-operator}\n": "must bind Service",
 		binding + "roleRef: {kind: ClusterRole, name: storagecluster-operator}\n": "must bind Service",

@@ -16,12 +16,12 @@ const (
 )
 
 const aboutPrerequisites = `#
-# What must be there before OLM installs the operator, because a bundle cannot carry it (docs/how-to/olm.md):
+# Objects that must exist before OLM installs the operator, because a bundle cannot contain them (docs/how-to/olm.md):
 #
 #   kubectl apply --server-side -f %s
 #
-# The sections that comments name are those of deploy/operator.yaml. Policies that protect the StorageCluster refuse
-# deletions until OLM has made its definition.
+# Section numbers in comments refer to deploy/operator.yaml. The policies that protect the StorageCluster reject
+# deletions until OLM has created its CRD.
 
 `
 

@@ -20,7 +20,7 @@ const (
 )
 
 func main() {
-	root := flag.String("dir", ".", "the repository's root")
+	root := flag.String("dir", ".", "root of the repository")
 	flag.Parse()
 	if err := write(*root); err != nil {
 		fmt.Fprintln(os.Stderr, "bundle:", err)

@@ -49,12 +49,12 @@ func (s *strategy) take(d manifests.Document) (bool, error) {
 		return false, yaml.Unmarshal([]byte(d.Text), &s.definition)
 	case d.Kind == "Deployment":
 		if s.deployment != nil || d.Name != name {
-			return false, errors.New("there must be one Deployment, of the operator's name")
+			return false, errors.New("there must be exactly one Deployment, named " + name)
 		}
 		return true, yaml.Unmarshal([]byte(d.Text), &s.deployment)
 	case d.Kind == "ServiceAccount":
 		if d.Name != name {
-			return false, errors.New("the only ServiceAccount here must be the operator's")
+			return false, errors.New("there must be exactly one ServiceAccount, named " + name)
 		}
 		s.account = true
 		return true, nil
@@ -117,7 +117,7 @@ func (s *strategy) image() (string, error) {
 		return "", err
 	}
 	if n := len(pod.Template.Spec.Containers); n != 1 {
-		return "", fmt.Errorf("the Deployment has %d containers, want one", n)
+		return "", fmt.Errorf("the Deployment has %d containers, expected one", n)
 	}
 	return pod.Template.Spec.Containers[0].Image, nil
 }

@@ -84,7 +84,7 @@ func (s *strategy) version(root fs.FS) (string, error) {
 func (c *chart) describe(annotations map[string]string, spec map[string]any) error {
 	found := oldest.FindStringSubmatch(c.KubeVersion)
 	if found == nil {
-		return fmt.Errorf("kubeVersion %q is not of the form >=1.30.0-0", c.KubeVersion)
+		return fmt.Errorf("kubeVersion %q must have the form >=1.30.0-0", c.KubeVersion)
 	}
 	annotations["description"], annotations["repository"] = c.Description, c.Home
 	annotations["capabilities"] = c.Annotations["artifacthub.io/operatorCapabilities"]
@@ -105,11 +105,12 @@ func (s *strategy) own(c *chart, spec map[string]any) error {
 	owned, _ := definitions["owned"].([]any)
 	d := s.definition.Spec
 	if len(described) != 1 || len(owned) != 1 || len(d.Versions) != 1 {
-		return errors.New("base.yaml, the chart and the definition must have one kind in one version")
+		return errors.New("base.yaml, the chart and the CRD must each contain exactly one kind and one version")
 	}
 	entry, ok := owned[0].(map[string]any)
 	if !ok || described[0].Name != d.Names.Plural+"."+d.Group {
-		return fmt.Errorf("the chart describes %s, the manifests define %s.%s", described[0].Name, d.Names.Plural, d.Group)
+		return fmt.Errorf("the chart describes %s, but the manifests define %s.%s", described[0].Name, d.Names.Plural,
+			d.Group)
 	}
 	entry["name"], entry["kind"], entry["version"] = described[0].Name, d.Names.Kind, d.Versions[0].Name
 	entry["displayName"], entry["description"] = described[0].DisplayName, described[0].Description

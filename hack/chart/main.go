@@ -13,7 +13,7 @@ import (
 const Directory = "charts/storagecluster-operator"
 
 func main() {
-	root := flag.String("dir", ".", "the repository's root")
+	root := flag.String("dir", ".", "root of the repository")
 	flag.Parse()
 	if err := write(*root); err != nil {
 		fmt.Fprintln(os.Stderr, "chart:", err)

@@ -26,7 +26,7 @@ const head = "{{- /* Generated from %s by `make generate`; do not edit. */ -}}\n
 // make makes the template from the text of its source.
 func (t template) make(source string) (string, error) {
 	if strings.Contains(source, "{{") {
-		return "", errors.New("it contains {{, which the template would take for an action")
+		return "", errors.New("it contains {{, which Helm would treat as a template action")
 	}
 	documents, err := manifests.Split(source)
 	if err != nil {

@@ -52,21 +52,22 @@ func deployment() []exact.Edit {
         - {{ printf "--%s=%v" $flag $value | quote }}
         {{- end }}
 `},
-		{Old: `        # Go collects garbage rather than let the kernel kill it. A tenth below the limit: change both.
+		{Old: `        # Makes Go free memory before the kernel kills the process. Set it 10% below the memory limit.
         - {name: GOMEMLIMIT, value: 460MiB}
 `, New: `        {{- with include "storagecluster-operator.goMemoryLimit" . }}
-        # Go collects garbage rather than let the kernel kill it. A tenth below the limit.
+        # Makes Go free memory before the kernel kills the process: 10% below the memory limit.
         - {name: GOMEMLIMIT, value: {{ . }}}
         {{- end }}
 `},
 		{Old: `        resources:
-          # The limit leaves room for a cluster of some thousand nodes.
+          # The limit is sufficient for a cluster of a few thousand nodes.
           requests: {cpu: 20m, memory: 64Mi}
           limits: {memory: 512Mi}
 `, New: `        resources: {{ toJson .Values.resources }}
 `},
-		{Old: `    # The default node selector of OpenShift, or of the admission plugin PodNodeSelector, would be added to
-    # every pod, those of DaemonSets included: no satellite would run on an infra node then, whatever spec.nodes says.
+		{Old: `    # Otherwise, the default node selector of OpenShift or of the admission plugin PodNodeSelector would be
+    # added to every pod, including DaemonSet pods, and no satellites would run on infra nodes, even if spec.nodes
+    # selects them.
     openshift.io/node-selector: ""
     scheduler.alpha.kubernetes.io/node-selector: ""
 `, New: `    {{- range $name, $value := .Values.storageNamespace.annotations }}

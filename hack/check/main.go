@@ -25,11 +25,11 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.base, "base", "main", "what the change is compared with: a branch or commit. Uncommitted and "+
-		"untracked files belong to the change.")
-	flag.StringVar(&o.lint, "lint", "", "path of golangci-lint; empty: no lint")
-	flag.StringVar(&o.parallel, "parallel", "8", "how many tests on the simulated cluster run at a time")
-	flag.BoolVar(&o.dry, "n", false, "print the commands and run none")
+	flag.StringVar(&o.base, "base", "main", "branch or commit to compare with; the change includes uncommitted and "+
+		"untracked files")
+	flag.StringVar(&o.lint, "lint", "", "path to golangci-lint; if empty, nothing is linted")
+	flag.StringVar(&o.parallel, "parallel", "8", "how many tests on the simulated cluster run concurrently")
+	flag.BoolVar(&o.dry, "n", false, "print the commands without running them")
 	flag.Parse()
 	if err := run(context.Background(), o, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "check:", err)
@@ -50,8 +50,8 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "Changed since %s: files %d, packages %d. Packages that import them, or are them: %d.\n", o.base,
-		len(files), len(p.changed), len(p.affected))
+	fmt.Fprintf(out, "Changed since %s: %d files and %d packages (%d including the packages that import them).\n",
+		o.base, len(files), len(p.changed), len(p.affected))
 	var (
 		failed []string
 		times  strings.Builder
@@ -142,7 +142,7 @@ func listPackages(ctx context.Context) ([]goPackage, error) {
 		if err := decoder.Decode(&pkg); errors.Is(err, io.EOF) {
 			return packages, nil
 		} else if err != nil {
-			return nil, fmt.Errorf("read what go list prints: %w", err)
+			return nil, fmt.Errorf("read the output of go list: %w", err)
 		}
 		dir, err := filepath.Rel(root, pkg.Dir)
 		if err != nil {

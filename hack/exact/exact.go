@@ -14,7 +14,7 @@ type Edit struct{ Old, New string }
 func Apply(text string, edits ...Edit) (string, error) {
 	for _, e := range edits {
 		if n := strings.Count(text, e.Old); n != 1 {
-			return "", fmt.Errorf("found %d times, want once: %q", n, e.Old)
+			return "", fmt.Errorf("found %d times, expected once: %q", n, e.Old)
 		}
 		text = strings.Replace(text, e.Old, e.New, 1)
 	}

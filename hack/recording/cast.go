@@ -56,7 +56,7 @@ func read(in io.Reader) ([]line, error) {
 	scanner := bufio.NewScanner(in)
 	var h header
 	if !scanner.Scan() || json.Unmarshal(scanner.Bytes(), &h) != nil || h.Version != 2 {
-		return nil, errors.New("this is no recording in asciicast's format, version 2")
+		return nil, errors.New("not a recording in asciicast format, version 2")
 	}
 	var out []line
 	for n := 2; scanner.Scan(); n++ {
@@ -65,16 +65,16 @@ func read(in io.Reader) ([]line, error) {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		if len(event) != 3 {
-			return nil, fmt.Errorf("line %d: an event has three parts", n)
+			return nil, fmt.Errorf("line %d: an event must have three parts", n)
 		}
 		seconds, timed := event[0].(float64)
 		text, printed := event[2].(string)
 		if !timed || !printed || event[1] != "o" || !strings.HasSuffix(text, "\r\n") {
-			return nil, fmt.Errorf("line %d: not a line that was printed", n)
+			return nil, fmt.Errorf("line %d: not an output event that ends with a line break", n)
 		}
 		at := time.Duration(seconds * float64(time.Second)).Round(time.Millisecond)
 		if len(out) > 0 && at < out[len(out)-1].at {
-			return nil, fmt.Errorf("line %d: earlier than the one before", n)
+			return nil, fmt.Errorf("line %d: earlier than the previous line", n)
 		}
 		out = append(out, line{at, strings.TrimSuffix(text, "\r\n")})
 	}

@@ -16,8 +16,8 @@ import (
 )
 
 func main() {
-	record := flag.String("record", "", "write a recording of what is read into this file")
-	draw := flag.String("draw", "", "draw this recording")
+	record := flag.String("record", "", "file to which standard input is recorded")
+	draw := flag.String("draw", "", "recording to render as an image")
 	flag.Parse()
 	if err := run(*record, *draw, os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "recording:", err)
@@ -47,5 +47,5 @@ func run(record, draw string, in io.Reader, out io.Writer) error {
 		_, err = io.WriteString(out, drawing(lines))
 		return err
 	}
-	return errors.New("give either -record or -draw")
+	return errors.New("use either -record or -draw")
 }

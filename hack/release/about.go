@@ -56,11 +56,11 @@ func describe(ctx context.Context, root, version string) (about, error) {
 func (a about) complete() error {
 	switch {
 	case !versions.MatchString(a.Version):
-		return fmt.Errorf("the version must be like v0.2.0 or v0.2.0-rc.1, not %q: give VERSION=…", a.Version)
+		return fmt.Errorf("the version must have the form v0.2.0 or v0.2.0-rc.1, not %q: set VERSION=…", a.Version)
 	case !registries.MatchString(a.Registry):
-		return fmt.Errorf("the registry must be like registry.example.com/storage, not %q: give REGISTRY=…", a.Registry)
+		return fmt.Errorf("the registry must have the form registry.example.com/storage, not %q: set REGISTRY=…", a.Registry)
 	case a.Notes == "":
-		return fmt.Errorf("CHANGELOG.md has no section [%s], or nothing in it", section(a.Version))
+		return fmt.Errorf("CHANGELOG.md has no [%s] section, or the section is empty", section(a.Version))
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func clean(ctx context.Context, root, version string) error {
 		return err
 	}
 	if !slices.Contains(strings.Split(tags, "\n"), version) {
-		return fmt.Errorf("the commit has no tag %[1]s: check the tag out, or make it with git tag -a %[1]s -m %[1]s",
+		return fmt.Errorf("the commit has no tag %[1]s: check out the tag, or create it with git tag -a %[1]s -m %[1]s",
 			version)
 	}
 	changed, err := git(ctx, root, "status", "--porcelain")
@@ -108,7 +108,7 @@ func clean(ctx context.Context, root, version string) error {
 		return err
 	}
 	if changed != "" {
-		return errors.New("commit or remove these first, so that the release is that of a commit:\n" + changed)
+		return errors.New("commit or remove these files first, so that the release matches a commit:\n" + changed)
 	}
 	return nil
 }

@@ -36,14 +36,14 @@ func TestNotes(t *testing.T) {
 func TestComplete(t *testing.T) {
 	good := about{Version: "v0.2.0", Registry: "ghcr.io/linstor-dev", Notes: "x"}
 	for want, change := range map[string]func(*about){
-		"":                                        func(*about) {},
-		`not "0.2.0": give VERSION=`:              func(a *about) { a.Version = "0.2.0" },
-		`not "v0.2.0-dirty": give VERSION=`:       func(a *about) { a.Version = "v0.2.0-dirty" },
-		`not "v01.2.0": give VERSION=`:            func(a *about) { a.Version = "v01.2.0" },
-		`not "": give REGISTRY=`:                  func(a *about) { a.Registry = "" },
-		`not "https://ghcr.io": give REGISTRY=`:   func(a *about) { a.Registry = "https://ghcr.io" },
-		"CHANGELOG.md has no section [0.2.0]":     func(a *about) { a.Notes = "" },
-		"CHANGELOG.md has no section [Unreleased": func(a *about) { a.Version, a.Notes = "v0.2.0-rc.1", "" },
+		"":                                     func(*about) {},
+		`not "0.2.0": set VERSION=`:            func(a *about) { a.Version = "0.2.0" },
+		`not "v0.2.0-dirty": set VERSION=`:     func(a *about) { a.Version = "v0.2.0-dirty" },
+		`not "v01.2.0": set VERSION=`:          func(a *about) { a.Version = "v01.2.0" },
+		`not "": set REGISTRY=`:                func(a *about) { a.Registry = "" },
+		`not "https://ghcr.io": set REGISTRY=`: func(a *about) { a.Registry = "https://ghcr.io" },
+		"CHANGELOG.md has no [0.2.0] section":  func(a *about) { a.Notes = "" },
+		"CHANGELOG.md has no [Unreleased":      func(a *about) { a.Version, a.Notes = "v0.2.0-rc.1", "" },
 	} {
 		a := good
 		change(&a)

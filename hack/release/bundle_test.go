@@ -31,7 +31,7 @@ func TestBundle(t *testing.T) {
 		isBundle(t, r, image)
 	}
 	text := string(files["olm-prerequisites.yaml"])
-	if !strings.HasPrefix(text, "# The StorageCluster operator for LINSTOR v0.2.0-rc.1.\n#\n# What must be there") ||
+	if !strings.HasPrefix(text, "# The StorageCluster operator for LINSTOR v0.2.0-rc.1.\n#\n# Objects that must exist") ||
 		!strings.Contains(text, "kubectl apply --server-side -f olm-prerequisites.yaml\n") ||
 		strings.Count(text, "\nkind: ValidatingAdmissionPolicy\n") < 8 {
 		t.Errorf("%.600s", text)

@@ -88,7 +88,7 @@ func newIndex(annotations map[string]string, images map[target]v1.Image) (v1.Ima
 	}
 	annotated, ok := mutate.Annotations(index, annotations).(v1.ImageIndex)
 	if !ok {
-		return nil, errors.New("an index with annotations is no index")
+		return nil, errors.New("an index with annotations is no longer an index")
 	}
 	return annotated, nil
 }
@@ -129,7 +129,7 @@ func writeForDocker(file string, image v1.Image, version string) error {
 	for _, tag := range []string{version, "latest"} {
 		n, err := name.NewTag(imageName + ":" + tag)
 		if err != nil {
-			return fmt.Errorf("the version %q is no tag of an image: %w", version, err)
+			return fmt.Errorf("the version %q is not a valid image tag: %w", version, err)
 		}
 		names[n] = image
 	}

@@ -19,11 +19,12 @@ import (
 const Repository = "https://github.com/linstor-dev/storagecluster-operator"
 
 func main() {
-	root := flag.String("dir", ".", "the repository's root")
-	version := flag.String("version", "", "the version, such as v0.2.0 or v0.2.0-rc.1")
-	registry := flag.String("registry", "", "where the image will be pushed, such as registry.example.com/storage")
-	image := flag.String("image", "", "build nothing but the image for one platform, into this file for \"docker load\"")
-	architecture := flag.String("arch", "", "the architecture of that image, such as amd64")
+	root := flag.String("dir", ".", "root of the repository")
+	version := flag.String("version", "", "version, such as v0.2.0 or v0.2.0-rc.1")
+	registry := flag.String("registry", "", "registry for the image, such as registry.example.com/storage")
+	image := flag.String("image", "",
+		"build only the image for one platform, and write it to this file for \"docker load\"")
+	architecture := flag.String("arch", "", "with -image: architecture of the image, such as amd64")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

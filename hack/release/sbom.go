@@ -15,7 +15,7 @@ import (
 func bill(a about, t target, binary string) ([]byte, error) {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
-		return nil, fmt.Errorf("read what %s is made of: %w", t.name(), err)
+		return nil, fmt.Errorf("read the modules of %s: %w", t.name(), err)
 	}
 	var parts []cdx.Component
 	for _, m := range info.Deps {

@@ -94,7 +94,7 @@ func (r *release) krew() error {
 	}
 	_, body, found := strings.Cut(string(text), "\napiVersion:")
 	if !found {
-		return errors.New(".krew.yaml: it has no apiVersion after its comment")
+		return errors.New(".krew.yaml has no apiVersion after its comment")
 	}
 	out := "apiVersion:" + body
 	for t, s := range r.sums {
@@ -105,7 +105,7 @@ func (r *release) krew() error {
 	}
 	out = strings.ReplaceAll(out, "VERSION", r.Version)
 	if strings.Contains(out, "SHA256_") {
-		return errors.New(".krew.yaml names a platform that is not built")
+		return errors.New(".krew.yaml contains a platform that is not built")
 	}
 	return r.put("linstor.yaml", []byte(out))
 }

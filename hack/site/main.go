@@ -10,8 +10,8 @@ import (
 )
 
 func main() {
-	root := flag.String("root", ".", "the repository")
-	out := flag.String("out", ".cache/site", "where to write; what is there is removed first")
+	root := flag.String("root", ".", "root of the repository")
+	out := flag.String("out", ".cache/site", "output directory; its contents are removed first")
 	flag.Parse()
 	if err := run(*root, *out); err != nil {
 		fmt.Fprintln(os.Stderr, "site:", err)

@@ -24,7 +24,7 @@ func (s *site) expand(text []byte) ([]byte, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.files)) {
 		if path.Ext(name) == ".md" && !n.seen[name] {
-			return nil, fmt.Errorf("page %s is missing", name)
+			return nil, fmt.Errorf("page %s is not listed", name)
 		}
 	}
 	return yaml.Marshal(map[string]any{"nav": out})
@@ -72,7 +72,7 @@ func (n *nav) list(entries []any) ([]any, error) {
 func (n *nav) one(value any) (any, error) {
 	name, ok := value.(string)
 	if !ok {
-		return nil, fmt.Errorf("%v is no page", value)
+		return nil, fmt.Errorf("%v is not a page", value)
 	}
 	if strings.Contains(name, "://") {
 		return name, nil
@@ -98,10 +98,10 @@ func (n *nav) pages(name string) ([]string, error) {
 	}
 	for _, page := range names {
 		if n.site.files[page] == nil {
-			return nil, fmt.Errorf("there is no page %s", page)
+			return nil, fmt.Errorf("page %s does not exist", page)
 		}
 		if n.seen[page] {
-			return nil, fmt.Errorf("page %s is there twice", page)
+			return nil, fmt.Errorf("page %s is listed twice", page)
 		}
 		n.seen[page] = true
 	}

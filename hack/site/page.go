@@ -24,10 +24,10 @@ func (s *site) page(name, text string) (string, error) {
 			i += slices.Index(append(lines[i+1:], "```"), "```") + 1
 			drawing := strings.TrimSuffix(path.Base(name), ".md") + ".svg"
 			if s.places[path.Join(path.Dir(name), drawing)] == "" {
-				wrong = append(wrong, fmt.Errorf("%s: a browser draws this diagram with the help of another host: "+
-					"draw it to %s beside the page", name, drawing))
+				wrong = append(wrong, fmt.Errorf("%s: browsers can render this diagram only with a script from another host: "+
+					"save it as %s next to the page", name, drawing))
 			}
-			out = append(out, "![The diagram of this page]("+drawing+")")
+			out = append(out, "![Diagram]("+drawing+")")
 			continue
 		case !l.fenced && !strings.HasPrefix(strings.TrimSpace(line), "```"):
 			var err error
@@ -71,7 +71,7 @@ func (s *site) target(from, target string) (string, error) {
 	file = path.Join(path.Dir(from), file)
 	info, err := fs.Stat(s.repo, file)
 	if err != nil {
-		return target, fmt.Errorf("link to %s: there is no such file", target)
+		return target, fmt.Errorf("link to %s: the file does not exist", target)
 	}
 	place, ours := s.places[file]
 	if !ours && info.IsDir() {

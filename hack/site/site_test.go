@@ -92,10 +92,10 @@ nav:
 		t.Errorf("configuration (-want +got):\n%s", diff)
 	}
 	for change, want := range map[string]string{
-		"- README.md\n":    "README.md is there twice",
-		"- gone.md\n":      "there is no page gone.md",
-		"- X: {}\n":        "X: map[] is no page",
-		"- X: [gone.md]\n": "X: there is no page gone.md",
+		"- README.md\n":    "README.md is listed twice",
+		"- gone.md\n":      "page gone.md does not exist",
+		"- X: {}\n":        "X: map[] is not a page",
+		"- X: [gone.md]\n": "X: page gone.md does not exist",
 		"- 3\n":            "3 is neither a page nor a section",
 	} {
 		files := tree()
@@ -106,7 +106,7 @@ nav:
 	}
 	files := tree()
 	files["docs/new.md"] = &fstest.MapFile{}
-	if _, err := newSite(files); err == nil || !strings.Contains(err.Error(), "page new.md is missing") {
+	if _, err := newSite(files); err == nil || !strings.Contains(err.Error(), "page new.md is not listed") {
 		t.Errorf("a page that is not in the navigation: %v", err)
 	}
 }
@@ -124,7 +124,7 @@ func TestLinks(t *testing.T) {
 		"[a](../runbooks)":                          "[a](../runbooks/README.md)",
 		"`[a](gone.md)` and [`b`](page.md)":         "`[a](gone.md)` and [`b`](page.md)",
 		"```\n[a](gone.md)\n```\n[a](../../deploy)": "```\n[a](gone.md)\n```\n[a](" + dirs + "deploy)",
-		"```mermaid\nA --> B\n```\nText":            "![The diagram of this page](page.svg)\nText",
+		"```mermaid\nA --> B\n```\nText":            "![Diagram](page.svg)\nText",
 	} {
 		files := tree()
 		files["docs/a/page.md"].Data = []byte(text)
@@ -138,8 +138,8 @@ func TestLinks(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"[a](gone.md)":               "docs/a/README.md: link to gone.md: there is no such file",
-		"```mermaid\nA --> B\n```\n": "docs/a/README.md: a browser draws this diagram",
+		"[a](gone.md)":               "docs/a/README.md: link to gone.md: the file does not exist",
+		"```mermaid\nA --> B\n```\n": "docs/a/README.md: browsers can render this diagram only",
 	} {
 		files := tree()
 		files["docs/a/README.md"].Data = []byte(text)

@@ -35,7 +35,7 @@ func (api) Resources(context.Context, linstor.ResourceQuery) ([]linstor.Resource
 }
 
 // ofController are the properties that LINSTOR has for the whole cluster.
-const ofController = "properties of the controller"
+const ofController = "controller properties"
 
 func (a api) SetProperties(_ context.Context, set map[string]string, del []string) error {
 	return a.note(ofController, "", set, del)
@@ -46,7 +46,7 @@ func (a api) CreateNode(_ context.Context, spec linstor.NodeSpec) error {
 }
 
 func (a api) SetNodeProperties(_ context.Context, node string, set map[string]string, del []string) error {
-	return a.note("properties of the node", node, set, del)
+	return a.note("node properties", node, set, del)
 }
 
 func (a api) CreateInterface(_ context.Context, node string, i linstor.Interface) error {
@@ -54,7 +54,7 @@ func (a api) CreateInterface(_ context.Context, node string, i linstor.Interface
 }
 
 func (a api) ModifyInterface(_ context.Context, node string, i linstor.Interface) error {
-	return a.note("change of interface "+i.Name, node, nil, nil)
+	return a.note("change to interface "+i.Name, node, nil, nil)
 }
 
 func (a api) DeleteInterface(_ context.Context, node, name string) error {
@@ -74,7 +74,9 @@ func (a api) EvictNode(_ context.Context, node string) error {
 func (a api) RestoreNode(_ context.Context, node string) error {
 	return a.note("end of the evacuation", node, nil, nil)
 }
-func (a api) LoseNode(_ context.Context, node string) error { return a.note("loss", node, nil, nil) }
+func (a api) LoseNode(_ context.Context, node string) error {
+	return a.note("declaring the node lost", node, nil, nil)
+}
 func (a api) DeleteNode(_ context.Context, node string) error {
 	return a.note("removal", node, nil, nil)
 }

@@ -147,8 +147,8 @@ func lockedController(r *record) *appsv1.Deployment {
 // waits until all pods have taken the one before, and only the first one is known.
 func (p *planner) stepsOfCertificates() {
 	if slices.ContainsFunc(p.out.Fields, func(f result.Field) bool { return strings.HasPrefix(f.Path, "tls") }) {
-		p.unknown("how often pods are restarted for their certificates: these follow each other in steps, and what is " +
-			"listed is the first")
+		p.unknown("how often pods are restarted for certificate changes: certificates change in several steps, but only " +
+			"the first step is listed")
 	}
 	s := p.after
 	if s.Target == nil {
@@ -156,7 +156,7 @@ func (p *planner) stepsOfCertificates() {
 	}
 	for _, why := range missing(s) {
 		if !p.lacksAnyway(why) {
-			p.unknown("what is restarted for certificates: %s", why)
+			p.unknown("which pods are restarted for certificates: %s", why)
 		}
 	}
 }

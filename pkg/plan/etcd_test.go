@@ -99,9 +99,9 @@ func TestMembersOfEtcd(t *testing.T) {
 		{name: "more than there are nodes", nodes: 4, members: 3, edit: replicas(5), want: "start 1 n04",
 			hold: "5 etcd members are required, but no node is available for another member"},
 		{name: "fewer", nodes: 5, members: 3, edit: replicas(1), want: "remove 2 n01,n02,n03",
-			unknown: "which 2 of the members of etcd on n01, n02, n03 would be removed"},
+			unknown: "which 2 of the etcd members on n01, n02, n03 would be removed"},
 		{name: "other images", nodes: 3, members: 3, edit: func(s *spec) { s.Images.PullSecrets = []string{"pull"} },
-			restarts: "members of etcd (3)"},
+			restarts: "etcd members (3)"},
 		{name: "a node less", nodes: 4, members: 3, want: "start 1 n04; remove 1 n01",
 			spoil: func(w *clustertest.World) {
 				for _, n := range w.Kube.Nodes[1:] {
@@ -111,11 +111,11 @@ func TestMembersOfEtcd(t *testing.T) {
 		{name: "not at rest", nodes: 5, members: 1, edit: replicas(3), want: "start 2 n02,n03",
 			spoil: func(w *clustertest.World) {
 				w.Etcd.Decision.Step, w.Etcd.Decision.Row = membership.Wait, "down"
-			}, note: "etcd is not at rest, and its members are changed for the edit after that: 1 of 1"},
+			}, note: "the edit is applied to them afterwards: 1 of 1"},
 		{name: "notes that cannot be read", nodes: 5, members: 1, edit: replicas(3),
 			spoil: func(w *clustertest.World) {
 				w.Kube.ConfigMaps[etcdmember.Notes].Data[etcdmember.KeyNotes] = "["
-			}, unknown: "what becomes of members of etcd: the operator's etcd records"},
+			}, unknown: "what happens to the etcd members: the operator's etcd records"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := etcdWorld(t, tc.nodes, tc.members)
@@ -166,7 +166,8 @@ func TestFirstMembersOfEtcd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := members(p); got != "start 3 n01,n02,n03" || !says(p.Unknown, "data of a former etcd") || len(p.Holds) > 0 {
+	if got := members(p); got != "start 3 n01,n02,n03" || !says(p.Unknown, "data from a previous etcd cluster") ||
+		len(p.Holds) > 0 {
 		t.Errorf("%s: %+v", got, p)
 	}
 }

@@ -24,7 +24,7 @@ var tolerateAll = []v1alpha1.Toleration{{Operator: corev1.TolerationOpExists}}
 func TestCertificatesRestartPods(t *testing.T) {
 	p := planOf(t, clustertest.NewWorld(t, 4), func(s *spec) { s.TLS.Mode = tlsspec.Managed })
 	if got := restarted(p); !strings.Contains(got, "satellites (4)") ||
-		!strings.Contains(got, "LINSTOR's controller (1)") {
+		!strings.Contains(got, "LINSTOR controller (1)") {
 		t.Errorf("%s", got)
 	}
 	got := strings.Join(objects(p), "; ")
@@ -35,7 +35,7 @@ func TestCertificatesRestartPods(t *testing.T) {
 			t.Errorf("no %s: %s", want, got)
 		}
 	}
-	if !strings.Contains(strings.Join(p.Unknown, "; "), "how often pods are restarted for their certificates") {
+	if !strings.Contains(strings.Join(p.Unknown, "; "), "how often pods are restarted for certificate changes") {
 		t.Errorf("%v", p.Unknown)
 	}
 }
@@ -59,7 +59,7 @@ func TestAnAuthorityThatIsNotThere(t *testing.T) {
 		s.TLS.Mode = tlsspec.Managed
 		s.TLS.Authorities = &tlsspec.AuthoritiesSpec{APISecret: "mine", SatellitesSecret: "mine-too"}
 	})
-	if got := strings.Join(p.Unknown, "; "); !strings.Contains(got, "what is restarted for certificates: ") {
+	if got := strings.Join(p.Unknown, "; "); !strings.Contains(got, "which pods are restarted for certificates: ") {
 		t.Errorf("%s", got)
 	}
 }
@@ -96,7 +96,7 @@ func TestUnderASuspension(t *testing.T) {
 		s.DeletionPolicy = v1alpha1.DeletionDelete
 	})
 	for i := range p.Fields {
-		if f := &p.Fields[i]; strings.HasPrefix(f.When, "once suspend is false again") == (f.Path == "deletionPolicy") {
+		if f := &p.Fields[i]; strings.HasPrefix(f.When, "once spec.suspend is false again") == (f.Path == "deletionPolicy") {
 			t.Errorf("%s: %s", f.Path, f.When)
 		}
 	}
@@ -147,7 +147,7 @@ func TestAPolicyThatChangesObjects(t *testing.T) {
 	ds.Spec.Template.Spec.Containers[0].Image = "mirror.example.com/satellite"
 	ds.Annotations[drift.AnnotationAdmitted] = "x"
 	p := planOf(t, w, satelliteLimit)
-	if !slices.ContainsFunc(p.Notes, func(n string) bool { return strings.Contains(n, "a policy of this") }) {
+	if !slices.ContainsFunc(p.Notes, func(n string) bool { return strings.Contains(n, "a policy in this") }) {
 		t.Errorf("%v", p.Notes)
 	}
 }

@@ -37,11 +37,11 @@ func TestNodesThatLeaveAlready(t *testing.T) {
 		w := clustertest.NewWorld(t, 5)
 		w.Leaves(v1alpha1.NodesRetain, "n01")
 		p := planOf(t, w, func(s *spec) { s.Nodes.RemovalPolicy = policy })
-		if got := nodeText(p); !strings.HasPrefix(got, "leave in another way n01: they leave already; removalPolicy "+
-			string(policy)) {
+		if got := nodeText(p); !strings.HasPrefix(got,
+			"leave differently n01: they are already being removed; removalPolicy "+string(policy)) {
 			t.Errorf("%s: %q", policy, got)
 		}
-		if got := linstorText(p); got != "a note that the node leaves n01" {
+		if got := linstorText(p); got != "a record that the node is being removed n01" {
 			t.Errorf("%s: %q", policy, got)
 		}
 		if p := planOf(t, w, func(s *spec) { s.Nodes.MaxConcurrentEvacuations++ }); len(p.Nodes)+len(p.Linstor) > 0 {
@@ -59,7 +59,7 @@ func TestManyThatWaitForTheirTurn(t *testing.T) {
 	w.LeavingSince("n01", "n02")
 	w.Spread("a@n01 UpToDate", "a@n03 UpToDate", "b@n02 UpToDate", "b@n03 UpToDate")
 	p := planOf(t, w, func(s *spec) { s.Nodes.MaxConcurrentEvacuations = 2 })
-	if got := nodeText(p); !strings.HasPrefix(got, "leave in another way n02: ") {
+	if got := nodeText(p); !strings.HasPrefix(got, "leave differently n02: ") {
 		t.Errorf("%q", got)
 	}
 	if got := linstorText(p); got != "evacuation n02" {
@@ -71,10 +71,10 @@ func TestManyThatWaitForTheirTurn(t *testing.T) {
 func TestANodeThatIsGone(t *testing.T) {
 	w := clustertest.GoneWorld(t, v1alpha1.NodesRemove, time.Hour)
 	p := planOf(t, w, func(s *spec) { s.Nodes.LostAfter = &metav1.Duration{Duration: 10 * time.Minute} })
-	if got := nodeText(p); !strings.HasPrefix(got, "leave in another way n01: ") || !strings.Contains(got, "lost") {
+	if got := nodeText(p); !strings.HasPrefix(got, "leave differently n01: ") || !strings.Contains(got, "lost") {
 		t.Errorf("%q", got)
 	}
-	if got := linstorText(p); got != "loss n01" {
+	if got := linstorText(p); got != "declaring the node lost n01" {
 		t.Errorf("%q", got)
 	}
 }
@@ -84,10 +84,10 @@ func TestANodeThatIsPickedAgain(t *testing.T) {
 	w := clustertest.Going(t)
 	w.Evacuating("n01")
 	p := planOf(t, w, func(s *spec) { s.Nodes.Tolerations = tolerateAll })
-	if got := nodeText(p); !strings.HasPrefix(got, "join n01: they were leaving and stay") {
+	if got := nodeText(p); !strings.HasPrefix(got, "join n01: their removal is canceled") {
 		t.Errorf("%q", got)
 	}
-	if got := linstorText(p); !strings.Contains(got, "end of the evacuation, and of what was noted for it n01") {
+	if got := linstorText(p); !strings.Contains(got, "end of the evacuation, and removal of its records n01") {
 		t.Errorf("%q", got)
 	}
 }
@@ -104,7 +104,7 @@ func TestNodesThatJoin(t *testing.T) {
 	w.Cluster.Spec.Nodes.NodeSelector = map[string]string{"rack": "a"}
 	w.Accept()
 	p := planOf(t, w, func(s *spec) { s.Nodes.NodeSelector = nil })
-	if got := nodeText(p); !strings.HasPrefix(got, "join n06: they get DRBD's module") {
+	if got := nodeText(p); !strings.HasPrefix(got, "join n06: they get the DRBD module") {
 		t.Errorf("%q", got)
 	}
 	if got := strings.Join(objects(p), "; "); !strings.Contains(got, "change Node/n06") ||

@@ -22,7 +22,7 @@ func (r *record) runAll(ctx context.Context) {
 		case count() == before:
 			r.writes = append(r.writes, w)
 		default:
-			u := "what is written to LINSTOR after the first writes of: " + w.what
+			u := "what is written to LINSTOR after the first writes for this task: " + w.what
 			if !slices.Contains(r.unknown, u) { // the same of each node
 				r.unknown = append(r.unknown, u)
 			}
@@ -33,13 +33,13 @@ func (r *record) runAll(ctx context.Context) {
 
 // steps says what a task does for a node that leaves, by the first words of its input.
 var steps = []struct{ input, what string }{
-	{"mark note", "a note that the node leaves"},
-	{"mark admit", "a note that the node may go"},
-	{"mark", "a note of how far the node is that leaves"},
+	{"mark note", "a record that the node is being removed"},
+	{"mark admit", "a record that the node may be removed"},
+	{"mark", "a record of the progress of the node's removal"},
 	{"evacuate", "evacuation"},
 	{"delete", "removal"},
-	{"lose", "loss"},
-	{"undo", "end of the evacuation, and of what was noted for it"},
+	{"lose", "declaring the node lost"},
+	{"undo", "end of the evacuation, and removal of its records"},
 }
 
 // taskWrite is what is known of a task by its key and its input.
@@ -66,7 +66,7 @@ func taskWrite(key, input string) write {
 // own.
 func (p *planner) linstor(before, after *record) {
 	if !p.after.Linstor.Known() {
-		p.unknown("what would be written to LINSTOR: it does not answer")
+		p.unknown("what would be written to LINSTOR: LINSTOR does not respond")
 		return
 	}
 	anyway := map[string]bool{}

@@ -14,9 +14,8 @@ import (
 
 // joins says what becomes of nodes that are picked; back of those that were about to leave.
 const (
-	joins = "they get DRBD's module, a satellite, a registration in LINSTOR and their pools"
-	back  = "they were leaving and stay: what was begun to take them out is taken back; copies that were moved already " +
-		"stay where they are"
+	joins = "they get the DRBD module, a satellite and their pools, and are registered in LINSTOR"
+	back  = "their removal is canceled; replicas that have already been moved stay where they are"
 )
 
 // nodes lists those that would join or leave, and those that leave in another way than without the edit.
@@ -62,13 +61,13 @@ func (p *planner) leavers() {
 			how := p.whyLeaves(l) + "; " + departures[policy]
 			leave[how] = append(leave[how], l.Name)
 		default:
-			how := "they leave already; " + departures[policy]
+			how := "they are already being removed; " + departures[policy]
 			if state := string(l.Leave.State); policy == old {
 				how += "; " + state
 			}
 			differ[how] = append(differ[how], l.Name)
 			if len(differ[how]) == 1 && l.Leave.Message != "" { // there may be as many messages as nodes
-				first[how] = fmt.Sprintf("; of %s: %s", l.Name, l.Leave.Message)
+				first[how] = fmt.Sprintf("; %s: %s", l.Name, l.Leave.Message)
 			}
 		}
 		if l.Leave.Hold != "" && (b == nil || b.Hold != l.Leave.Hold) {
@@ -76,13 +75,13 @@ func (p *planner) leavers() {
 		}
 	}
 	p.listNodes("leave", leave, nil)
-	p.listNodes("leave in another way", differ, first)
+	p.listNodes("leave differently", differ, first)
 }
 
 // whyLeaves says why a node leaves.
 func (p *planner) whyLeaves(l *cluster.Leaver) string {
 	if l.Member == nil {
-		return "its Node object is gone"
+		return "its Node object no longer exists"
 	}
 	return selection.Cause(&p.after.Facts, l)
 }
@@ -101,8 +100,9 @@ func (p *planner) listNodes(do string, by map[string][]string, first map[string]
 
 // departures say what becomes of nodes that leave.
 var departures = map[v1alpha1.NodeRemovalPolicy]string{
-	v1alpha1.NodesRetain: "removalPolicy Retain: satellite, registration and data stay, and nothing new is placed there",
-	v1alpha1.NodesEvacuate: "removalPolicy Evacuate: LINSTOR rebuilds their data elsewhere, and then they are removed " +
-		"from it",
-	v1alpha1.NodesRemove: "removalPolicy Remove: they are removed from LINSTOR once they hold no data",
+	v1alpha1.NodesRetain: "removalPolicy Retain: their satellites, registrations and data remain; LINSTOR places " +
+		"nothing new on them",
+	v1alpha1.NodesEvacuate: "removalPolicy Evacuate: LINSTOR recreates their replicas on other nodes; then they are " +
+		"removed from LINSTOR",
+	v1alpha1.NodesRemove: "removalPolicy Remove: they are removed from LINSTOR once they have no data",
 }

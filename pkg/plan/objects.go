@@ -45,11 +45,11 @@ func (p *planner) desires(ctx context.Context, s *cluster.Snapshot, r *record) {
 			continue
 		}
 		if err := l.Work(ctx, in); !harmless(err) {
-			p.unknown("all that %s would do: %v", l.State, err)
+			p.unknown("everything that %s would do: %v", l.State, err)
 		}
 	}
 	if err := leaving.Leave(ctx, in); !harmless(err) {
-		p.unknown("all that is done for nodes that leave: %v", err)
+		p.unknown("everything that would be done for nodes that are being removed: %v", err)
 	}
 	snapshotclass.Ensure(in)
 	monitoring.Work(ctx, in)
@@ -86,8 +86,8 @@ func (p *planner) objects(before, after *record) {
 			out.More = len(fields) - len(out.Fields)
 			p.restarts(there, o, fields)
 			if there.GetAnnotations()[drift.AnnotationAdmitted] != "" {
-				p.out.Notes = append(p.out.Notes, fmt.Sprintf("a policy of this Kubernetes cluster has changed %s %s when it "+
-					"was applied: some of its fields that are listed may be the policy's", out.Kind, out.Name))
+				p.out.Notes = append(p.out.Notes, fmt.Sprintf("a policy in this Kubernetes cluster changed %s %s when it was "+
+					"applied: some of the listed fields may come from this policy", out.Kind, out.Name))
 			}
 		}
 		all = append(all, out)

@@ -79,7 +79,7 @@ func Make(ctx context.Context, in Input) (*result.Plan, error) {
 	marks := compare.Annotations(in.Stored, in.Wanted)
 	switch {
 	case s.Unreadable != nil:
-		return nil, fmt.Errorf("the operator cannot work on this cluster, and plans nothing: %w", s.Unreadable)
+		return nil, fmt.Errorf("the operator cannot manage this cluster and cannot plan an edit: %w", s.Unreadable)
 	case in.Stored == nil:
 		out.Of = result.Creation
 	case in.Stored.Generation == s.Cluster.Generation && len(marks) == 0:
@@ -99,21 +99,23 @@ func Make(ctx context.Context, in Input) (*result.Plan, error) {
 	}
 	out.Outcome = result.Changes
 	if s.Cluster.DeletionTimestamp != nil {
-		out.Notes = append(out.Notes, "the StorageCluster is being deleted: of its spec only deletionPolicy counts")
+		out.Notes = append(out.Notes, "the StorageCluster is being deleted: only changes to spec.deletionPolicy still "+
+			"take effect")
 		return out, nil
 	}
 	if h := specchange.Refuse(s); h != nil {
 		out.Outcome = result.Refused
 		out.Refusals = append(out.Refusals, Refusal(h))
 		for i := range out.Fields {
-			out.Fields[i].When = "not taken up"
+			out.Fields[i].When = "not accepted"
 		}
 		return out, nil
 	}
 	release, _ := s.Catalogue.Release(s.WantedVersion())
 	out.Notes = append(out.Notes, advice.Of(&s.Cluster.Spec, release)...)
 	if s.Cluster.Spec.Suspend {
-		out.Notes = append(out.Notes, phases.SuspendMessage(s)+"; this is what it would do once suspend is false again")
+		out.Notes = append(out.Notes, phases.SuspendMessage(s)+"; this plan shows what it would do once spec.suspend is "+
+			"false again")
 	}
 	p.accept()
 	p.phases(ctx)
@@ -126,7 +128,7 @@ func (p *planner) nothing() {
 	s := p.seen
 	if specchange.Working(&s.Facts) || s.Phase() == v1alpha1.PhaseHumanIntervention {
 		p.out.Notes = append(p.out.Notes, strings.TrimSuffix(fmt.Sprintf(
-			"the operator is in phase %s with the accepted spec: %s", s.Phase(), s.Cluster.Status.Message), ": "))
+			"the cluster is in phase %s with the accepted spec: %s", s.Phase(), s.Cluster.Status.Message), ": "))
 	}
 }
 
@@ -167,13 +169,13 @@ func (p *planner) fields(stored *v1alpha1.StorageCluster) error {
 		f := result.Field{Path: c.At, From: c.From, To: c.To, Class: string(class), When: p.when(class), Effect: c.Effect}
 		// These two hold for an operator that is suspended, too.
 		if s.Cluster.Spec.Suspend && c.At != "suspend" && c.At != "deletionPolicy" {
-			f.When, p.out.Suspended = "once suspend is false again", true
+			f.When, p.out.Suspended = "once spec.suspend is false again", true
 		}
 		p.out.Fields = append(p.out.Fields, f)
 	}
 	if p.out.Of == result.Edit && p.base.Target != nil && p.base.SpecPending() {
-		p.out.Notes = append(p.out.Notes, "the stored spec differs from the accepted one already; what follows is the "+
-			"way from the accepted spec to the edited one. \"kubectl linstor plan\" without -f shows what waits")
+		p.out.Notes = append(p.out.Notes, "the stored spec already differs from the accepted one; this plan compares the "+
+			"edited spec with the accepted one. \"kubectl linstor plan\" without -f shows the pending changes")
 	}
 	return nil
 }
@@ -191,11 +193,11 @@ func (p *planner) when(class specchange.Class) string {
 	case class == specchange.ClassImmediate:
 		return "at once, in every phase"
 	case class == specchange.ClassPreempt:
-		return fmt.Sprintf("phase %s is left for it at once", phase)
+		return fmt.Sprintf("at once, interrupting phase %s", phase)
 	case phase == v1alpha1.PhaseHumanIntervention:
-		return "when the open hold lets it"
+		return "once the open hold allows it"
 	case specchange.Working(&p.seen.Facts) && phases.SpecWaits(p.seen):
-		return fmt.Sprintf("after phase %s at the latest, since what has begun is finished first", phase)
+		return fmt.Sprintf("after phase %s at the latest: work in progress is finished first", phase)
 	default:
 		return "at the next step"
 	}
@@ -221,7 +223,8 @@ func (p *planner) touches(ctx context.Context) {
 	p.linstor(before, after)
 	p.etcd()
 	if p.unlisted > 0 {
-		p.out.Notes = append(p.out.Notes, fmt.Sprintf("lists are cut: %d entries more are not listed", p.unlisted))
+		p.out.Notes = append(p.out.Notes, fmt.Sprintf("some lists are truncated: %d more entries are not listed",
+			p.unlisted))
 	}
 }
 

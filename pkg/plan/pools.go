@@ -33,7 +33,7 @@ func (p *planner) pools() {
 			same := func(o *linstor.Pool) bool { return o.Name == old.Name }
 			if p.wakes || b == nil || !slices.ContainsFunc(b.OldPools, same) {
 				p.addPool(m, result.Pool{Name: old.Name, Do: "remove",
-					Text: "from LINSTOR, once no volume is in it; its volume group or zpool stays on the disks"})
+					Text: "the pool is removed from LINSTOR once it has no volumes; its volume group or zpool stays on the disks"})
 			}
 		}
 	}
@@ -80,21 +80,22 @@ func (p *planner) onNode(m *cluster.Member, mp *cluster.MemberPool) result.Pool 
 	view := p.after.Linstor.View
 	switch {
 	case view == nil:
-		out.Text = "LINSTOR does not answer, so that nobody knows the disks"
+		out.Text = "the disks are unknown: LINSTOR does not respond"
 		return out
 	case m.Linstor == nil:
-		out.Text = "LINSTOR does not have the node yet, so that nobody knows its disks"
+		out.Text = "the disks are unknown: the node has not been registered in LINSTOR yet"
 		return out
 	case mp.Entry.Devices == nil:
 		return registered(out, mp)
 	case view.DevicesErr != nil:
-		out.Text = "the disks are not known: " + text.OneLine(view.DevicesErr.Error())
+		out.Text = "the disks are unknown: " + text.OneLine(view.DevicesErr.Error())
 		return out
 	case !m.Linstor.DevicesKnown && m.Online:
-		out.Text = "LINSTOR lists no disk of the node, whose satellite may have just started: look again in a few seconds"
+		out.Text = "LINSTOR does not list any of the node's disks; if its satellite has just started, check again in a " +
+			"few seconds"
 		return out
 	case !m.Linstor.DevicesKnown:
-		out.Text = "LINSTOR lists the disks of no node that is not ONLINE"
+		out.Text = "the disks are unknown: LINSTOR lists disks only for ONLINE nodes"
 		return out
 	}
 	choice := disks.Choose(p.after, mp, m, m.Linstor.Devices)
@@ -102,23 +103,23 @@ func (p *planner) onNode(m *cluster.Member, mp *cluster.MemberPool) result.Pool 
 	why := mp.Problem
 	switch {
 	case mp.Step == pools.StepDevices:
-		out.Do, out.Text = "make", fmt.Sprintf("%s is made from these disks, which are overwritten", mp.Backing)
+		out.Do, out.Text = "make", fmt.Sprintf("%s is created on these disks, which overwrites them", mp.Backing)
 		out.Disks = disksOf(m, mp.Devices)
 	case why != nil && why.Hold == v1alpha1.HoldDeviceApproval:
 		out.Do = "approve"
-		out.Text = fmt.Sprintf("%s is made from these disks once somebody has approved that they are overwritten%s",
+		out.Text = fmt.Sprintf("once approved, %s is created on these disks, which overwrites them%s",
 			mp.Backing, choice.LookFirst())
 		out.Disks = disksOf(m, mp.Devices)
-		p.asks(why.Hold, "disks of pool "+mp.Entry.Name+" wait for approval")
+		p.asks(why.Hold, "the disks for pool "+mp.Entry.Name+" require approval")
 	case why != nil:
 		out.Do, out.Text = "wait", why.Message
 		if why.Hold != "" {
 			p.asks(why.Hold, why.Message)
 		}
 	case mp.NotWanted:
-		out.Do, out.Text = "skip", "no disk matches that is empty, and the entry is optional"
+		out.Do, out.Text = "skip", "no empty disk matches, and the entry is optional"
 	default:
-		out.Text = "nobody knows yet"
+		out.Text = "not known yet"
 	}
 	return out
 }
@@ -126,8 +127,8 @@ func (p *planner) onNode(m *cluster.Member, mp *cluster.MemberPool) result.Pool 
 // registered is a pool on something that is there by itself.
 func registered(out result.Pool, mp *cluster.MemberPool) result.Pool {
 	out.Do = "register"
-	out.Text = fmt.Sprintf("on %s %s, which must be there already: whether it is shows when LINSTOR tries", mp.Provider,
-		mp.Backing)
+	out.Text = fmt.Sprintf("the pool uses %s %s, which must already exist; LINSTOR verifies this when it registers the "+
+		"pool", mp.Provider, mp.Backing)
 	if mp.Problem != nil {
 		out.Do, out.Text = "wait", mp.Problem.Message
 	}

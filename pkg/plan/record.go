@@ -42,7 +42,7 @@ type record struct {
 }
 
 // errNotAsked is what a link gets that looks once more before it acts. It does not act then.
-var errNotAsked = errors.New("this is a plan: nobody is asked once more")
+var errNotAsked = errors.New("this is a plan: nothing is read again")
 
 // input is what a link would get now, with this record in the place of all servers.
 func (r *record) input(s *cluster.Snapshot) *step.Input {

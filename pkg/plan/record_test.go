@@ -35,7 +35,7 @@ func TestTasksThatLook(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%v", got)
 	}
-	if want := "[what is written to LINSTOR after the first writes of: later]"; fmt.Sprint(r.unknown) != want {
+	if want := "[what is written to LINSTOR after the first writes for this task: later]"; fmt.Sprint(r.unknown) != want {
 		t.Errorf("%v", r.unknown)
 	}
 }

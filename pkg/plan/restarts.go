@@ -19,14 +19,14 @@ import (
 // rolls say how the pods of a component are restarted, and what does not work meanwhile. Those of the satellites are
 // restarted by the operator.
 var rolls = map[string]struct{ what, how string }{
-	v1alpha1.ComponentController: {"LINSTOR's controller", "a new pod waits beside the running one, which is then let " +
-		"go; volumes keep working, and for a moment none can be made or changed"},
-	v1alpha1.ComponentModuleLoader: {"module loaders", "all at once; a module that is loaded stays until its node is " +
+	v1alpha1.ComponentController: {"LINSTOR controller", "a new pod waits until the running one is stopped; " +
+		"volumes keep working, but cannot be created or changed for a moment"},
+	v1alpha1.ComponentModuleLoader: {"module loaders", "all at once; a loaded module stays loaded until its node is " +
 		"rebooted"},
-	v1alpha1.ComponentDriver: {"the CSI driver's controller", "as its Deployment rolls; for a moment no volume is " +
-		"made, attached or resized"},
-	v1alpha1.ComponentDriverNode: {"the CSI driver on the nodes", "a tenth of the nodes at a time; mounted volumes " +
-		"stay mounted, and for a moment none is mounted there"},
+	v1alpha1.ComponentDriver: {"CSI driver controller", "in a rolling update; for a moment, volumes cannot be " +
+		"created, attached or resized"},
+	v1alpha1.ComponentDriverNode: {"CSI driver on the nodes", "a tenth of the nodes at a time; mounted volumes " +
+		"stay mounted, but volumes cannot be mounted on these nodes for a moment"},
 }
 
 // restarts adds the pods of a workload whose template would change.
@@ -37,14 +37,14 @@ func (p *planner) restarts(there, want client.Object, fields []string) {
 	component := there.GetLabels()[v1alpha1.LabelComponent]
 	roll, ok := rolls[component]
 	if !ok {
-		roll.what, roll.how = compare.Kind(there)+" "+there.GetName(), "as it rolls"
+		roll.what, roll.how = compare.Kind(there)+" "+there.GetName(), "in a rolling update"
 	}
 	r := result.Restart{What: roll.what, How: roll.how}
 	switch o := there.(type) {
 	case *appsv1.Deployment:
 		if component == v1alpha1.ComponentController && p.upgrades {
-			r.How = "the running pod goes before the new one starts: LINSTOR does not answer meanwhile, and volumes keep " +
-				"working"
+			r.How = "the running pod is stopped before the new one is started: LINSTOR does not respond in the meantime, but " +
+				"volumes keep working"
 		}
 		r.Count = int(ptr.Deref(o.Spec.Replicas, 1))
 	case *appsv1.DaemonSet:
@@ -82,16 +82,16 @@ func (p *planner) rollSatellites() {
 	if len(nodes) == 0 {
 		return
 	}
-	how := fmt.Sprintf("one first, then up to %d at a time, each time once LINSTOR reports the last ones ONLINE; "+
-		"volumes keep working, DRBD replicates on", step.RestartsAtOnce(p.after))
+	how := fmt.Sprintf("one first, then up to %d at a time, each time after LINSTOR reports the previous nodes as "+
+		"ONLINE; volumes keep working, and DRBD keeps replicating", step.RestartsAtOnce(p.after))
 	if !hosts {
-		how = "one in each zone at a time, each time once LINSTOR reports the last ones ONLINE and every other copy of " +
-			"their volumes is up to date: on the pods' network replication stops with the pod"
+		how = "one per zone at a time, each time after LINSTOR reports the previous nodes as ONLINE and every other " +
+			"replica of their volumes is up to date: on the pod network, replication stops with the pod"
 	}
 	if first := p.after.Roll.Next; len(first) > 0 {
-		how += "; first " + satellites.MemberNames(first)
+		how += "; starting with " + satellites.MemberNames(first)
 	} else if why := p.after.Roll.Waiting; why != "" {
-		how += "; as it is now none could be restarted: " + why
+		how += "; none can be restarted at the moment: " + why
 	}
 	p.out.Restarts = append(p.out.Restarts, result.Restart{What: "satellites", Names: result.Of(nodes), How: how})
 }

@@ -47,7 +47,7 @@ func TestRestarts(t *testing.T) {
 		{"satellites", satelliteLimit, "satellites (8)"},
 		{"the controller", func(s *spec) {
 			s.Controller.Resources.Limits = v1alpha1.ResourceAmounts{corev1.ResourceMemory: resource.MustParse("1Gi")}
-		}, "LINSTOR's controller (1)"},
+		}, "LINSTOR controller (1)"},
 		{"a property", func(s *spec) { s.Controller.Properties = map[string]string{"k": "v"} }, ""},
 		{"a pool", func(s *spec) { s.StoragePools[0].Properties = map[string]string{"k": "v"} }, ""},
 	} {
@@ -191,12 +191,12 @@ func TestWritesToLinstor(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %d %s%s", o.What, o.Nodes.Count, o.Set["DrbdOptions/Net/max-buffers"],
 			o.Set["Aux/site"]))
 	}
-	if want := []string{"properties of the controller 0 8000", "properties of the node 3 a"}; !slices.Equal(got, want) {
+	if want := []string{"controller properties 0 8000", "node properties 3 a"}; !slices.Equal(got, want) {
 		t.Errorf("%v: %+v", got, p.Linstor)
 	}
 	w.Silent(fmt.Errorf("down"))
 	p = planOf(t, w, func(s *spec) { s.Nodes.Properties = map[string]string{"Aux/site": "a"} })
-	if len(p.Linstor) > 0 || !strings.Contains(strings.Join(p.Unknown, "; "), "it does not answer") {
+	if len(p.Linstor) > 0 || !strings.Contains(strings.Join(p.Unknown, "; "), "LINSTOR does not respond") {
 		t.Errorf("%+v, unknown: %v", p.Linstor, p.Unknown)
 	}
 }

@@ -89,15 +89,15 @@ func (w *walk) stays(s *cluster.Snapshot, o *step.Outcome) (goesOn bool) {
 		w.out.Notes = append(w.out.Notes, "the cluster stays in HumanIntervention: "+text.Sentence(o.Message))
 	case s.SpecPending() && specchange.Working(&s.Facts) && !w.waited:
 		w.waited = true
-		w.enter(fsm.Assessing, fmt.Sprintf("the edit is taken up once %s has finished, or has failed", w.state))
+		w.enter(fsm.Assessing, fmt.Sprintf("the edit is accepted once phase %s has finished or failed", w.state))
 		w.move(fsm.Assessing)
 		return true
 	case len(w.out.Phases) > 0 || specchange.Working(&s.Facts):
 		if w.state == fsm.Upgrading && o.Message != "" {
-			w.out.Notes = append(w.out.Notes, "first in Upgrading: "+text.Sentence(o.Message))
+			w.out.Notes = append(w.out.Notes, "first step in the Upgrading phase: "+text.Sentence(o.Message))
 		}
 		if o.Reason == conditions.ReasonNoMatchingNodes {
-			w.unknown("what follows phase %s, which waits for a node that the spec picks", w.state)
+			w.unknown("what follows phase %s, which is waiting for the spec to select a node", w.state)
 			return false
 		}
 		w.rest()

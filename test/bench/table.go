@@ -16,11 +16,11 @@ var figures = []struct {
 	{"nodes", func(r *report) string { return fmt.Sprint(r.Nodes) }},
 	{"pools per node", func(r *report) string { return fmt.Sprint(r.Pools) }},
 	{"volumes", func(r *report) string { return fmt.Sprint(r.Volumes) }},
-	{"pods start after / by chance later by", func(r *report) string { return r.PodStart + " / " + r.PodSpread }},
+	{"pods start after / random delay of up to", func(r *report) string { return r.PodStart + " / " + r.PodSpread }},
 	{"latency of each write to LINSTOR", func(r *report) string { return r.LinstorLatency }},
 	{"floor, s", func(r *report) string { return number(r.FloorSeconds) }},
 	{"from apply to Ready, s", func(r *report) string { return number(r.Install.Seconds) }},
-	{"of these, a volume is tried, s", func(r *report) string {
+	{"of this, for the test volume, s", func(r *report) string {
 		if !r.Canary {
 			return "none"
 		}
@@ -32,24 +32,24 @@ var figures = []struct {
 		func(r *report) string { return fmt.Sprint(r.Install.KubernetesWrites["patch nodes"]) }},
 	{"of these, writes of the status",
 		func(r *report) string { return fmt.Sprint(r.Install.KubernetesWrites["patch storageclusters/status"]) }},
-	{"reads from Kubernetes until Ready, watches aside", func(r *report) string { return fmt.Sprint(r.Install.Reads) }},
+	{"reads from Kubernetes until Ready, without watches", func(r *report) string { return fmt.Sprint(r.Install.Reads) }},
 	{"reads from / writes to LINSTOR until Ready",
 		func(r *report) string { return fmt.Sprintf("%d / %d", r.Install.LinstorReads, r.Install.LinstorWrites) }},
-	{"operator's processor time until Ready, s", func(r *report) string { return number(r.Install.CPUSeconds) }},
+	{"operator's CPU time until Ready, s", func(r *report) string { return number(r.Install.CPUSeconds) }},
 	{"operator's peak memory until Ready / in the whole run, MiB", func(r *report) string {
 		return fmt.Sprintf("%.0f / %.0f", r.Install.PeakMiB, r.Death.PeakMiB)
 	}},
 	{"size of the status, bytes", func(r *report) string { return fmt.Sprint(r.StatusBytes) }},
-	{"at rest: writes / reads, all in all",
+	{"idle: writes / reads in total",
 		func(r *report) string { return fmt.Sprintf("%d / %d", r.Idle.Writes, r.Idle.Reads) }},
-	{"at rest: requests to LINSTOR per minute, probes aside", func(r *report) string {
+	{"idle: requests to LINSTOR per minute, without probes", func(r *report) string {
 		return fmt.Sprintf("%.0f", perMinute(float64(r.Idle.LinstorReads+r.Idle.LinstorWrites-r.Idle.Linstor["GET /health"]),
 			r))
 	}},
-	{"at rest: MiB from LINSTOR per minute",
+	{"idle: MiB read from LINSTOR per minute",
 		func(r *report) string { return fmt.Sprintf("%.2f", perMinute(r.Idle.LinstorMiB, r)) }},
-	{"at rest: peak memory, MiB", func(r *report) string { return fmt.Sprintf("%.0f", r.Idle.PeakMiB) }},
-	{"at rest: processor time per minute, s",
+	{"idle: operator's peak memory, MiB", func(r *report) string { return fmt.Sprintf("%.0f", r.Idle.PeakMiB) }},
+	{"idle: operator's CPU time per minute, s",
 		func(r *report) string { return fmt.Sprintf("%.2f", perMinute(r.Idle.CPUSeconds, r)) }},
 	{"a node joins, s / writes",
 		func(r *report) string { return fmt.Sprintf("%s / %d", number(r.Join.Seconds), r.Join.Writes) }},

@@ -28,7 +28,7 @@ func TestKubeletsOnNodes(t *testing.T) {
 	}
 	for label, value := range map[string]string{v1alpha1.LabelMember: "true", v1alpha1.LabelOS: "noble"} {
 		if err := kubelet.Create(t.Context(), node(map[string]string{label: value})); !refused(err) ||
-			!strings.Contains(err.Error(), "a kubelet may not set labels that begin with storage.linstor.dev/") {
+			!strings.Contains(err.Error(), "a kubelet may not set labels that start with storage.linstor.dev/") {
 			t.Errorf("it registers with label %s: %v", label, err)
 		}
 	}

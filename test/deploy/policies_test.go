@@ -250,7 +250,7 @@ func TestOperatorOnPods(t *testing.T) {
 		{"a backup with a disk of the host", func(p *corev1.Pod) {
 			p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentBackup
 			p.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}
-		}, "without privileges"},
+		}, "unprivileged pods"},
 		{"a backup that is restored first", func(p *corev1.Pod) {
 			p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentBackup
 			p.Spec.InitContainers = []corev1.Container{*p.Spec.Containers[0].DeepCopy()}
@@ -259,7 +259,7 @@ func TestOperatorOnPods(t *testing.T) {
 		{"a backup that gains privileges first", func(p *corev1.Pod) {
 			p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentBackup
 			p.Spec.InitContainers = []corev1.Container{{Name: "a", Image: "a"}}
-		}, "without privileges"},
+		}, "unprivileged pods"},
 		{"a restore", func(p *corev1.Pod) {
 			p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentRestore
 			p.Spec.ServiceAccountName = resources.ControllerName
@@ -268,11 +268,11 @@ func TestOperatorOnPods(t *testing.T) {
 		{"a restore with a disk of the host", func(p *corev1.Pod) {
 			p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentRestore
 			p.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}
-		}, "without privileges"},
+		}, "unprivileged pods"},
 		{"a restore with the token in all containers", func(p *corev1.Pod) {
 			p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentRestore
 			p.Spec.ServiceAccountName, p.Spec.AutomountServiceAccountToken = resources.ControllerName, nil
-		}, "without a token in all containers"},
+		}, "automountServiceAccountToken set to false"},
 		{"a backup as the controller", func(p *corev1.Pod) {
 			p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentBackup
 			p.Spec.ServiceAccountName = resources.ControllerName
@@ -280,24 +280,24 @@ func TestOperatorOnPods(t *testing.T) {
 		{"a backup with a token", func(p *corev1.Pod) {
 			p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentBackup
 			p.Spec.Volumes[0].VolumeSource = token
-		}, "without privileges"},
+		}, "unprivileged pods"},
 		{"a canary with a container before it", func(p *corev1.Pod) {
 			p.Spec.InitContainers = []corev1.Container{*p.Spec.Containers[0].DeepCopy()}
 			p.Spec.InitContainers[0].Name = "a"
-		}, "without privileges"},
+		}, "unprivileged pods"},
 		{"a canary with a Secret", func(p *corev1.Pod) {
 			p.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s3"}}
-		}, "without privileges"},
+		}, "unprivileged pods"},
 		{"as the controller", func(p *corev1.Pod) { p.Spec.ServiceAccountName = resources.ControllerName },
 			"ServiceAccount linstor-canary"},
 		{"with a token", func(p *corev1.Pod) { p.Spec.AutomountServiceAccountToken = nil },
-			"without a token in all containers"},
+			"automountServiceAccountToken set to false"},
 		{"with a disk of the host", func(p *corev1.Pod) {
 			p.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}
-		}, "without privileges"},
-		{"on the host's network", func(p *corev1.Pod) { p.Spec.HostNetwork = true }, "without privileges"},
+		}, "unprivileged pods"},
+		{"on the host's network", func(p *corev1.Pod) { p.Spec.HostNetwork = true }, "unprivileged pods"},
 		{"that may gain privileges", func(p *corev1.Pod) { p.Spec.Containers[0].SecurityContext = nil },
-			"without privileges"},
+			"unprivileged pods"},
 	} {
 		err := operator.Create(ctx, canaryPod(t, tc.change), client.DryRunAll)
 		switch {

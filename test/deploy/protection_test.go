@@ -77,28 +77,30 @@ func TestProtection(t *testing.T) {
 		want    []string // parts of the refusal; none if it is allowed
 	}{
 		{"definition", definition(definitionName), v1alpha1.StorageClusterSpec{}, &two,
-			[]string{"still has 2 volumes", "goes the StorageCluster",
+			[]string{"still has 2 volumes", "also deletes the StorageCluster",
 				"kubectl annotate crd " + definitionName + " storage.linstor.dev/allow-deletion=true"}},
 		{"the operator's namespace", namespace(v1alpha1.OperatorNamespace), v1alpha1.StorageClusterSpec{}, &two,
-			[]string{"goes the operator", "kubectl annotate namespace linstor-operator "}},
+			[]string{"also deletes the operator", "kubectl annotate namespace linstor-operator "}},
 		{"LINSTOR's namespace", namespace(v1alpha1.WorkloadNamespace), v1alpha1.StorageClusterSpec{}, &two,
-			[]string{"ConfigMap linstor-claim", "every other Secret", "Delete the volumes first",
+			[]string{"ConfigMap linstor-claim", "all other Secrets", "Delete the volumes first",
 				"kubectl annotate namespace linstor-storage "}},
 		{"LINSTOR's namespace with Secrets", namespace(v1alpha1.WorkloadNamespace), v1alpha1.StorageClusterSpec{
 			Controller: v1alpha1.ControllerSpec{PassphraseSecret: "our-passphrase"},
 			Database:   v1alpha1.DatabaseSpec{PostgreSQL: sql},
-		}, &two, []string{"Secret our-passphrase with the passphrase", "Secret our-db of the database", "linstor-claim"}},
+		}, &two, []string{"Secret our-passphrase with the passphrase", "Secret our-db with the database credentials",
+			"linstor-claim"}},
 		{"MariaDB's Secret", namespace(v1alpha1.WorkloadNamespace), v1alpha1.StorageClusterSpec{
-			Database: v1alpha1.DatabaseSpec{MariaDB: sql}}, &two, []string{"Secret our-db of the database"}},
+			Database: v1alpha1.DatabaseSpec{MariaDB: sql}}, &two,
+			[]string{"Secret our-db with the database credentials"}},
 		{"etcd's Secret", namespace(v1alpha1.WorkloadNamespace),
 			v1alpha1.StorageClusterSpec{Version: "1.33.3", Database: v1alpha1.DatabaseSpec{
 				Etcd: &v1alpha1.EtcdDatabase{Endpoints: []v1alpha1.EndpointURL{"http://etcd.example.com:2379"},
 					CredentialsSecret: "our-etcd"}},
-			}, &two, []string{"Secret our-etcd of the database"}},
+			}, &two, []string{"Secret our-etcd with the database credentials"}},
 		{"the notes about etcd", namespace(v1alpha1.WorkloadNamespace),
 			v1alpha1.StorageClusterSpec{Version: "1.33.3", Database: v1alpha1.DatabaseSpec{
 				ManagedEtcd: &etcdspec.ManagedEtcd{Replicas: 3}},
-			}, &two, []string{"ConfigMaps linstor-etcd and linstor-etcd-notes: copy them first"}},
+			}, &two, []string{"ConfigMaps linstor-etcd and linstor-etcd-notes", "copy these ConfigMaps first"}},
 		{"definition without volumes", definition(definitionName), v1alpha1.StorageClusterSpec{}, &none, nil},
 		{"definition before the first look", definition(definitionName), v1alpha1.StorageClusterSpec{}, nil, nil},
 		{"namespace without volumes", namespace(v1alpha1.WorkloadNamespace), v1alpha1.StorageClusterSpec{}, &none, nil},

@@ -122,7 +122,7 @@ func TestHelmTakesOver(t *testing.T) {
 func nothingInTheWay(ctx context.Context, t *testing.T, c *simcluster.Cluster) {
 	t.Helper()
 	code, out, said := pluginOf(ctx, t, c, func(*access.Env) {}, "preflight")
-	if code != exit.Done || said != "" || !strings.Contains(out, "nothing is in the way") ||
+	if code != exit.Done || said != "" || !strings.Contains(out, "nothing blocks") ||
 		!strings.Contains(out, "not installed yet") || strings.Contains(out, "Not read") {
 		t.Errorf("preflight: code %d: %s", code, said)
 	}

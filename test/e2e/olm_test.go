@@ -52,7 +52,7 @@ func TestOLM(t *testing.T) {
 	}
 	label := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"example.com/a":"b"}}}`))
 	if err := operator.Patch(e.Ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, label); err == nil ||
-		!strings.Contains(err.Error(), "the operator may only change a Node's labels") {
+		!strings.Contains(err.Error(), "the operator may only change Node labels") {
 		t.Errorf("the operator changes labels of others: %v", err)
 	}
 	// The policy that protects volumes was there before the kind that its parameter has.

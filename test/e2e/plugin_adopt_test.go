@@ -103,7 +103,7 @@ func TestPluginAdopt(t *testing.T) {
 	e.Eventually("Piraeus' objects are taken", func() error { return apply(piraeus) })
 	code, out, said := plugin(e, "adopt", "--plan")
 	contains(e, out, "Piraeus 2.9.1 in piraeus-datastore", "kubernetes, 2 objects in 7 tables",
-		"the Secret linstor-passphrase is there", "NodeLeaving", "n1 (EVACUATE)", "NodesNotSeen")
+		"the Secret linstor-passphrase exists", "NodeLeaving", "n1 (EVACUATE)", "NodesNotSeen")
 	if code != exit.NotWell || strings.Contains(out+said, "CANARY") || strings.Contains(out, "NoBackup") {
 		t.Errorf("code %d: %s%s", code, out, said)
 	}

@@ -41,16 +41,16 @@ func TestPluginDisks(t *testing.T) {
 	e.Sim.World().ResetRequests()
 
 	disksSay(e, exit.Done, "", nil, "is in pool hot", "✔ /dev/sdb 500Gi SSD INTEL SSDPE2KX S4EV1",
-		"is empty, and no entry matches it: for hot its serial number is not S4EV1", "contains ext4",
+		"is empty; no entry matches it: for hot, its serial number is not S4EV1", "contains ext4",
 		"contains gpt", "· /dev/sdc 8Ti HDD ST8000")
 	disksSay(e, exit.Done, "", []string{"n3"}, "1 node, 4 disks")
-	disksSay(e, exit.Done, rule("S4EV*"), nil, "by the rules of the edit", "becomes part of pool hot",
-		"matches hot, but contains ext4", "for hot it is smaller than 400Gi", "is in pool hot")
+	disksSay(e, exit.Done, rule("S4EV*"), nil, "evaluated against the edit's rules", "becomes part of pool hot",
+		"matches hot, but contains ext4", "for hot, it is smaller than 400Gi", "is in pool hot")
 	code, out, said := judged(e, "disks", "", "n9")
-	if code != exit.Failed || !strings.Contains(said, "node n9 takes no part") {
+	if code != exit.Failed || !strings.Contains(said, "node n9 is not part of the StorageCluster") {
 		t.Errorf("an unknown node: code %d: %s%s", code, out, said)
 	}
-	disksSay(e, exit.WouldBeRefused, rule("S4EV*")+"    verzion: 1\n", nil, "the edit would be refused", "verzion")
+	disksSay(e, exit.WouldBeRefused, rule("S4EV*")+"    verzion: 1\n", nil, "the edit would be rejected", "verzion")
 	expectNothingWritten(e, mark, before)
 
 	if err := e.Sim.KillNode(e.Ctx, "n4"); err != nil {
@@ -65,8 +65,8 @@ func TestPluginDisks(t *testing.T) {
 		return fates(&d, map[string]result.Fate{"n1": result.InPool, "n2": result.NotUsed, "n3": result.BecomesPool,
 			"n4": result.Unknown})
 	})
-	disksSay(e, exit.Done, rule("S4EV*"), []string{"n4"}, "LINSTOR calls the node OFFLINE",
-		"nobody knows whether it is empty")
+	disksSay(e, exit.Done, rule("S4EV*"), []string{"n4"}, "the node is OFFLINE in LINSTOR",
+		"it is unknown whether it is empty")
 }
 
 // fates checks what becomes of the disk sdb of each node.

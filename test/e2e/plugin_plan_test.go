@@ -94,13 +94,13 @@ func TestPluginPlan(t *testing.T) {
 			"LINSTOR will be upgraded from 1.33.3 to 1.35.3"}},
 		{"a withdrawn version", edit("1.33.3", "1.34.2"), exit.WouldBeRefused, []string{"LINSTOR 1.34.2 is withdrawn",
 			"fixed in 1.35.3", "back to 1.33.3"}},
-		{"an unknown version", edit("1.33.3", "9.9.9"), exit.WouldBeRefused, []string{"Refused by operator",
-			"UnsupportedChange", "does not support LINSTOR 9.9.9", "answer retry"}},
+		{"an unknown version", edit("1.33.3", "9.9.9"), exit.WouldBeRefused, []string{"Rejected by operator",
+			"UnsupportedChange", "does not support LINSTOR 9.9.9", "option retry"}},
 		{"the network's mode", edit("mode: Host", "mode: Pod"), exit.WouldBeRefused, []string{
 			"changing Host to Pod would leave"}},
 		{"an invalid value", edit("site: a}", "site: a}, minReady: 0"), exit.WouldBeRefused, []string{
-			"Refused by API server", "spec.nodes.minReady"}},
-		{"an unknown field", edit("  version:", "  verzion:"), exit.WouldBeRefused, []string{"Refused by API server",
+			"Rejected by API server", "spec.nodes.minReady"}},
+		{"an unknown field", edit("  version:", "  verzion:"), exit.WouldBeRefused, []string{"Rejected by API server",
 			"verzion"}},
 		{"resources of the satellites", edit("mode: Host}", "mode: Host}, satellite: {resources: {limits: {memory: 1Gi}}}"),
 			exit.Done, []string{"Restart satellites (4 pods", "one first, then up to 1 at a time",
@@ -112,10 +112,10 @@ func TestPluginPlan(t *testing.T) {
 			"mode: Host}, removalPolicy: Remove, nodeSelector: {example.com/storage: \"no\"}"), exit.Done, []string{
 			"Nodes leave 4 nodes", "TooManyNodesLeaving", "removalPolicy Remove"}},
 		{"certificates", edit("  version:", "  tls: {mode: Managed}\n  version:"), exit.Done, []string{
-			"Restart satellites (4 pods", "LINSTOR's controller (1 pod", "create Secret linstor-satellite-netcom-tls"}},
+			"Restart satellites (4 pods", "LINSTOR controller (1 pod", "create Secret linstor-satellite-netcom-tls"}},
 		{"a backup", edit("{name: linstor}",
 			"{name: linstor, annotations: {storage.linstor.dev/backup: now}}"), exit.Done, []string{
-			"the edit would be taken up", "annotation storage.linstor.dev/backup would be set"}},
+			"the edit would be accepted", "annotation storage.linstor.dev/backup would be set"}},
 		{"a property of the nodes", edit("site: a", "site: b"), exit.Done, []string{"Aux/site=b"}},
 	} {
 		code, out, said := planned(e, tc.manifest)

@@ -91,7 +91,7 @@ func wellAgain(e *env) {
 func TestPlugin(t *testing.T) {
 	e := start(t, harness.Nodes(3))
 	if code, _, said := plugin(e, "status"); code != exit.Failed ||
-		!strings.Contains(said, "there is no StorageCluster") {
+		!strings.Contains(said, "no StorageCluster exists") {
 		t.Errorf("without a StorageCluster: code %d: %s", code, said)
 	}
 	e.dirty("n2", "n3")
@@ -108,7 +108,7 @@ func TestPlugin(t *testing.T) {
 		t.Errorf("without a terminal: code %d: %s", code, said)
 	}
 	if code, _, said := plugin(e, "resume", h.ID, "format", "--yes"); code != exit.Failed ||
-		!strings.Contains(said, "it has retry, skip, use-existing") {
+		!strings.Contains(said, "available options: retry, skip, use-existing") {
 		t.Errorf("an option that is not offered: code %d: %s", code, said)
 	}
 	e.wipe("n2", "n3")
@@ -135,7 +135,7 @@ func TestPlugin(t *testing.T) {
 		t.Errorf("the annotation is %q", got)
 	}
 	waitProperty(e, down, autoplaceTarget, "false")
-	contains(e, succeeds(e, "maintenance", "off", down, "--yes"), "is over")
+	contains(e, succeeds(e, "maintenance", "off", down, "--yes"), "has ended")
 	waitProperty(e, down, autoplaceTarget, "")
 }
 
@@ -148,10 +148,10 @@ func TestPluginNodeHold(t *testing.T) {
 	e.Apply(harness.Manifest("  nodes: {minReady: 4}" + harness.DevicePool))
 	e.WaitPhase(v1alpha1.PhaseDegraded)
 	h := e.nodesHeld(v1alpha1.HoldDeviceNotEmpty, "n2", "n3")
-	contains(e, succeeds(e, "resume", "skip@n3", "--yes"), "1 node of it: n3",
+	contains(e, succeeds(e, "resume", "skip@n3", "--yes"), "1 node of the hold: n3",
 		"Hold "+h.ID+" has ended for n3.")
 	e.nodesHeld(v1alpha1.HoldDeviceNotEmpty, "n2")
-	contains(e, succeeds(e, "status"), "Hold "+h.ID, "It is about pool ssd on 1 node (n2).")
+	contains(e, succeeds(e, "status"), "Hold "+h.ID, "Affects pool ssd on 1 node (n2).")
 }
 
 // TestPluginEvacuate lets a node leave, as the documentation says, and its data moves.
@@ -163,7 +163,7 @@ func TestPluginEvacuate(t *testing.T) {
 		t.Errorf("code %d: %s", code, said)
 	}
 	e.Cordon("n1", true)
-	contains(e, succeeds(e, "evacuate", "n1", "--yes"), "becomes Evacuate", "Node n1 leaves")
+	contains(e, succeeds(e, "evacuate", "n1", "--yes"), "to Evacuate", "The evacuation of node n1 starts")
 	left(e, "n1")
 	if got := diskful(e, "pvc-1"); len(got) != 2 {
 		t.Errorf("pvc-1 is on %v", got)
@@ -177,17 +177,17 @@ func TestPluginBackup(t *testing.T) {
 	e.Apply(harness.Manifest(harness.ThinPool + "  backup:\n" + harness.BackupStore(&e.Administrator)))
 	e.WaitPhase(v1alpha1.PhaseReady)
 	said := succeeds(e.env, "backup", "--name", "before-the-move", "--timeout", harness.Patience().String())
-	contains(e.env, said, "manual-before-the-move of ", "s3://")
+	contains(e.env, said, "manual-before-the-move, taken at ", "s3://")
 	all, err := harness.Backups(&e.Administrator)
 	if err != nil || len(all) != 1 || !strings.Contains(said,
 		all[0].Export.Taken.UTC().Format("20060102T150405Z")+"-"+string(all[0].ID)+".json.gz") {
 		t.Errorf("%v: %+v", err, all)
 	}
 	if code, _, said := plugin(e.env, "backup", "--name", "before-the-move"); code != exit.Failed ||
-		!strings.Contains(said, "taken already") {
+		!strings.Contains(said, "has already been taken") {
 		t.Errorf("code %d: %s", code, said)
 	}
-	contains(e.env, succeeds(e.env, "backup", "list"), "Backups lie in s3://", "Last: manual-before-the-move")
+	contains(e.env, succeeds(e.env, "backup", "list"), "Backups are stored in s3://", "Last: manual-before-the-move")
 }
 
 // TestPluginReport: what a report holds, and that nothing of the Secrets is in it, wherever it was written.

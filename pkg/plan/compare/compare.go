@@ -31,12 +31,12 @@ func Annotations(stored, wanted *v1alpha1.StorageCluster) []string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(after)) {
 		if v, there := before[k]; !there || v != after[k] {
-			out = append(out, fmt.Sprintf("annotation %s would be set: what it begins is not planned", k))
+			out = append(out, fmt.Sprintf("annotation %s would be set: its effect is not part of this plan", k))
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(before)) {
 		if _, stays := after[k]; !stays {
-			out = append(out, fmt.Sprintf("annotation %s would be removed: what that ends is not planned", k))
+			out = append(out, fmt.Sprintf("annotation %s would be removed: the effect is not part of this plan", k))
 		}
 	}
 	return out

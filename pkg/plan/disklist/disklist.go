@@ -22,7 +22,7 @@ func Make(in plan.Input) (*result.Disks, error) {
 	out := &result.Disks{Operator: s.OperatorVersion, Of: result.Edit}
 	switch {
 	case s.Unreadable != nil:
-		return nil, fmt.Errorf("the operator cannot work on this cluster, and judges no disks: %w", s.Unreadable)
+		return nil, fmt.Errorf("the operator cannot manage this cluster and cannot assess its disks: %w", s.Unreadable)
 	case in.Stored == nil:
 		out.Of = result.Creation
 	case in.Wanted == nil:
@@ -32,15 +32,16 @@ func Make(in plan.Input) (*result.Disks, error) {
 		if refused := specchange.Refuse(s); refused == nil {
 			s = phases.Judge(plan.Accepted(s.Facts))
 			if out.Of == result.Present {
-				out.Notes = append(out.Notes, "these are the rules of the stored spec, which waits to be taken up: "+
-					"kubectl linstor plan")
+				out.Notes = append(out.Notes, "the disks are assessed against the stored spec, which has not been accepted yet; "+
+					"see kubectl linstor plan")
 			}
 		} else {
 			out.Refusals = append(out.Refusals, plan.Refusal(refused))
 			if out.Of != result.Present || s.Target == nil {
 				return out, nil
 			}
-			out.Notes = append(out.Notes, "these are the rules of the spec that was accepted last: the stored one is refused")
+			out.Notes = append(out.Notes, "the disks are assessed against the last accepted spec, because the stored one is "+
+				"rejected")
 		}
 	}
 	if !poolspec.WantsDevices(s.Target.Spec) {
@@ -59,18 +60,18 @@ func notes(s *cluster.Snapshot) []string {
 	st := &s.Cluster.Status
 	switch {
 	case s.Cluster.DeletionTimestamp != nil:
-		out = append(out, "the StorageCluster is being deleted: no pool is made")
+		out = append(out, "the StorageCluster is being deleted: no pools are created")
 	case s.Cluster.Spec.Suspend:
 		out = append(out, phases.SuspendMessage(s))
 	case st.Hold != nil:
-		out = append(out, fmt.Sprintf("hold %s (%s) waits for an answer: kubectl linstor resume", st.Hold.ID,
+		out = append(out, fmt.Sprintf("hold %s (%s) is open; see kubectl linstor resume", st.Hold.ID,
 			st.Hold.Reason))
 	}
 	if err := s.Linstor.Err; !s.Linstor.Known() && err != nil {
-		out = append(out, "LINSTOR does not answer: "+text.OneLine(err.Error()))
+		out = append(out, "LINSTOR does not respond: "+text.OneLine(err.Error()))
 	}
 	if v := s.Linstor.View; v != nil && v.DevicesErr != nil {
-		out = append(out, "the disks are not known: "+text.OneLine(v.DevicesErr.Error()))
+		out = append(out, "the disks are unknown: "+text.OneLine(v.DevicesErr.Error()))
 	}
 	return out
 }

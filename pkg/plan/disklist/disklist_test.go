@@ -66,15 +66,15 @@ func TestFates(t *testing.T) {
 	}{
 		{name: "free", empty: []linstor.Device{s1, x1},
 			want: "sdb BecomesPool hot: becomes part of pool hot\n" +
-				"sdd NoMatch : is empty, and no entry matches it: for hot its serial number is not S*"},
+				"sdd NoMatch : is empty; no entry matches it: for hot, its serial number is not S*"},
 		{name: "approval", empty: []linstor.Device{s1}, spoil: func(w *clustertest.World) {
 			w.Cluster.Spec.StoragePools[0].Devices.Approval = v1alpha1.ApprovalManual
 			w.Accept()
-		}, want: "sdb NeedsAnswer hot: becomes part of pool hot once that is approved"},
+		}, want: "sdb NeedsAnswer hot: becomes part of pool hot once approved"},
 		{name: "a hold asks about it", empty: []linstor.Device{s1}, spoil: func(w *clustertest.World) {
 			w.Cluster.Status.NodeHolds = []v1alpha1.Hold{{ID: "h-1", Reason: v1alpha1.HoldDeviceNotEmpty, Pool: "hot",
 				Nodes: []string{"n01"}, Count: 1}}
-		}, want: "sdb NeedsAnswer hot: becomes part of pool hot once hold h-1 is answered"},
+		}, want: "sdb NeedsAnswer hot: becomes part of pool hot once hold h-1 is resumed"},
 		{name: "it carries something", spoil: func(w *clustertest.World) {
 			w.InventoryOf("n01", sum, clustertest.Lsblk("sdb", "S1", "ext4"))
 		}, want: "sdb NotUsed hot: matches hot, but contains ext4"},
@@ -96,20 +96,20 @@ func TestFates(t *testing.T) {
 			"not match; the operator does not create another one with the same name from /dev/sdb (serial S1)"},
 		{name: "skipped", empty: []linstor.Device{s1}, spoil: func(w *clustertest.World) {
 			clustertest.Answer(w, remembered.PoolSkip, "hot", "n01", "true")
-		}, want: "sdb NotUsed hot: matches hot, which the node does without, as a human answered (skip)"},
+		}, want: "sdb NotUsed hot: matches hot, which was skipped on this node (option skip)"},
 		{name: "the pool is there", empty: []linstor.Device{s2}, spoil: func(w *clustertest.World) {
 			w.Settle()
 			w.Node("n01").Devices = []linstor.Device{s2}
 			w.InventoryOf("n01", `DISKS="2" UDEV="1" VGS=" vg_hot" ZPOOLS=""`,
 				clustertest.Lsblk("sdb", "S1", "LVM2_member")+` IN=" vg_hot"`, clustertest.Lsblk("sdc", "S2", ""))
 		}, want: "sdb InPool hot: is in pool hot\n" +
-			"sdc NotUsed hot: matches hot, which the node has already: no disk is added to a pool that is there"},
+			"sdc NotUsed hot: matches hot, which the node already has: no disks are added to an existing pool"},
 		{name: "made since the satellite started", spoil: func(w *clustertest.World) {
 			w.Settle()
 			w.Node("n01").Properties[remembered.PoolIntent+"hot"] = "serial:S1"
 			w.Node("n01").Properties[remembered.PoolDisks+"hot"] =
 				`{"count":1,"disks":[{"path":"/dev/sdb","serial":"S1","size":1}]}`
-		}, want: "sdb InPool hot: pool hot was made from it; the satellite has not reported it since"},
+		}, want: "sdb InPool hot: pool hot was created from this disk; the satellite has not reported it since then"},
 		{name: "LINSTOR cannot use the pool", spoil: func(w *clustertest.World) {
 			w.Register()
 			n := w.Node("n01")
@@ -118,9 +118,10 @@ func TestFates(t *testing.T) {
 			n.Properties[remembered.PoolDisks+"hot"] =
 				`{"count":1,"disks":[{"path":"/dev/sdb","serial":"S1","size":1}]}`
 			w.InventoryOf("n01", sum, clustertest.Lsblk("sdc", "S2", ""))
-		}, want: "sdb NotUsed hot: pool hot was made from it; the satellite has not reported it since, but LINSTOR cannot " +
-			"use volume group vg_hot: Volume group 'vg_hot' not found; it was usable before, so the operator does nothing " +
-			"without your approval\nsdc NeedsAnswer hot: could replace what pool hot has lost, once a human agrees (recreate)"},
+		}, want: "sdb NotUsed hot: pool hot was created from this disk; the satellite has not reported it since then, but " +
+			"LINSTOR cannot use volume group vg_hot: Volume group 'vg_hot' not found; it was usable before, so the operator " +
+			"does nothing without your approval\n" +
+			"sdc NeedsAnswer hot: can replace the lost storage of pool hot once approved (option recreate)"},
 		{name: "a human agreed to make it anew", spoil: func(w *clustertest.World) {
 			w.Register()
 			n := w.Node("n01")
@@ -128,7 +129,7 @@ func TestFates(t *testing.T) {
 			n.Devices, n.Properties[remembered.PoolIntent+"hot"] = []linstor.Device{s2}, "serial:S1"
 			n.Properties[remembered.PoolRecreate+"hot"] = "serial:S2"
 			w.InventoryOf("n01", sum, clustertest.Lsblk("sdc", "S2", ""))
-		}, want: "sdc BecomesPool hot: is to replace what pool hot has lost, as a human agreed"},
+		}, want: "sdc BecomesPool hot: will replace the lost storage of pool hot, as approved"},
 		{name: "others' data that LINSTOR does not see", empty: []linstor.Device{x1}, spoil: func(w *clustertest.World) {
 			w.InventoryOf("n01", sum, clustertest.InventoryLine("sdd", "X1", "ext4", `UDEV=""`))
 		}, want: "sdd InUse : contains ext4", note: "no disk matches"},
@@ -138,30 +139,29 @@ func TestFates(t *testing.T) {
 		{name: "begun", spoil: func(w *clustertest.World) {
 			w.Node("n01").Properties[remembered.PoolIntent+"hot"] = "serial:S1"
 			w.InventoryOf("n01", sum, clustertest.Lsblk("sdb", "S1", ""))
-		}, want: "sdb BecomesPool hot: was taken for pool hot, which is not there yet"},
+		}, want: "sdb BecomesPool hot: is being used for pool hot, which has not been created yet"},
 		{name: "not ONLINE", spoil: func(w *clustertest.World) {
 			n := w.Node("n01")
 			n.Status, n.DevicesKnown = linstor.StatusOffline, false
 			w.InventoryOf("n01", sum, clustertest.Lsblk("sda", "OS", "ext4"), clustertest.Lsblk("sdb", "S1", ""),
 				clustertest.Lsblk("sdc", "S2", "xfs"), clustertest.Lsblk("sdd", "X1", ""))
-		}, want: "sda InUse : contains ext4\nsdb Unknown hot: matches hot, and nobody knows whether it is empty\n" +
+		}, want: "sda InUse : contains ext4\nsdb Unknown hot: matches hot, but it is unknown whether it is empty\n" +
 			"sdc NotUsed hot: matches hot, but contains xfs\n" +
-			"sdd Unknown : was seen without data when the satellite started, and no entry matches it: for hot its serial " +
-			"number is not S*",
-			unknown: "LINSTOR calls the node OFFLINE, and lists the disks of no node that is not ONLINE", note: "?"},
+			"sdd Unknown : was empty when the satellite started; no entry matches it: for hot, its serial number is not S*",
+			unknown: "the node is OFFLINE in LINSTOR, which lists disks only for ONLINE nodes", note: "?"},
 		{name: "ONLINE, and the list is not believed yet", spoil: func(w *clustertest.World) {
 			w.Node("n01").DevicesKnown = false
 			w.InventoryOf("n01", sum, clustertest.Lsblk("sdb", "S1", ""))
-		}, want: "sdb Unknown hot: matches hot, and nobody knows whether it is empty",
-			unknown: "LINSTOR lists no disk of the node as empty, and its satellite may have just started", note: "?"},
+		}, want: "sdb Unknown hot: matches hot, but it is unknown whether it is empty",
+			unknown: "LINSTOR does not list any of the node's disks as empty; if its satellite has just started", note: "?"},
 		{name: "a full report", empty: []linstor.Device{x1}, spoil: func(w *clustertest.World) {
 			w.InventoryOf("n01", `DISKS="3" UDEV="1" VGS="" ZPOOLS=""`, clustertest.Lsblk("sdd", "X1", ""))
-		}, want: "sdd NoMatch : is empty, and no entry matches it: for hot its serial number is not S*",
+		}, want: "sdd NoMatch : is empty; no entry matches it: for hot, its serial number is not S*",
 			unknown: "omits 2 disks", note: "no disk matches"},
 		{name: "LINSTOR is silent", spoil: func(w *clustertest.World) {
 			w.InventoryOf("n01", sum, clustertest.Lsblk("sdb", "S1", ""))
 			w.Silent(errors.New("connection refused"))
-		}, want: "sdb Unknown hot: matches hot, and nobody knows whether it is empty", unknown: "LINSTOR does not answer",
+		}, want: "sdb Unknown hot: matches hot, but it is unknown whether it is empty", unknown: "LINSTOR does not respond",
 			note: "?"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -192,7 +192,7 @@ func TestRulesOfAnEdit(t *testing.T) {
 			{Model: "none", MinSize: ptr.To(resource.MustParse("2Ti"))}}
 		s.StoragePools[0].Devices.Approval = v1alpha1.ApprovalAuto
 	})
-	want := "sdb NoMatch : is empty, and no entry matches it: for hot its serial number is not X*, " +
+	want := "sdb NoMatch : is empty; no entry matches it: for hot, its serial number is not X*, " +
 		"and it has no model\n" +
 		"sdd BecomesPool hot: becomes part of pool hot"
 	if got := said(&d.Nodes[0]); got != want || d.Of != result.Edit {
@@ -201,12 +201,12 @@ func TestRulesOfAnEdit(t *testing.T) {
 	d = disksOf(t, w, func(s *v1alpha1.StorageClusterSpec) {
 		s.StoragePools[0].NodeSelector = map[string]string{"other": "node"}
 	})
-	if got := said(&d.Nodes[0]); !strings.HasPrefix(got, "sdb NoMatch : is empty, and no entry matches it: hot leaves "+
-		"the node out (nodeSelector, nodeAffinity)") {
+	if got := said(&d.Nodes[0]); !strings.HasPrefix(got, "sdb NoMatch : is empty; no entry matches it: hot excludes "+
+		"the node (nodeSelector, nodeAffinity)") {
 		t.Error(got)
 	}
 	d = disksOf(t, w, func(s *v1alpha1.StorageClusterSpec) { s.StoragePools[0].Devices = nil })
-	if got := said(&d.Nodes[0]); !strings.Contains(got, "sdd NoMatch : is empty, and no entry of spec.storagePools has "+
+	if got := said(&d.Nodes[0]); !strings.Contains(got, "sdd NoMatch : is empty; no entry of spec.storagePools has "+
 		"devices") {
 		t.Error(got)
 	}
@@ -235,7 +235,7 @@ func TestARefusedEdit(t *testing.T) {
 	}
 	w.Cluster.Spec.Version, w.Cluster.Generation = "9.9.9", 2
 	d = disksOf(t, w, nil)
-	if len(d.Refusals) != 1 || len(d.Nodes) != 1 || !strings.Contains(strings.Join(d.Notes, ";"), "accepted last") {
+	if len(d.Refusals) != 1 || len(d.Nodes) != 1 || !strings.Contains(strings.Join(d.Notes, ";"), "last accepted") {
 		t.Errorf("of the stored object: %+v", d)
 	}
 }
@@ -247,11 +247,11 @@ func TestNotes(t *testing.T) {
 		"is being deleted": func(w *clustertest.World) {
 			w.Cluster.DeletionTimestamp = clustertest.At(w.Now)
 		},
-		"LINSTOR does not answer: refused": func(w *clustertest.World) { w.Silent(errors.New("refused")) },
-		"the disks are not known: slow": func(w *clustertest.World) {
+		"LINSTOR does not respond: refused": func(w *clustertest.World) { w.Silent(errors.New("refused")) },
+		"the disks are unknown: slow": func(w *clustertest.World) {
 			w.Linstor.View.DevicesErr = errors.New("slow")
 		},
-		"hold h-1 (ControllerFailed) waits for an answer": func(w *clustertest.World) {
+		"hold h-1 (ControllerFailed) is open": func(w *clustertest.World) {
 			w.Cluster.Status.Hold = &v1alpha1.Hold{ID: "h-1", Reason: v1alpha1.HoldControllerFailed}
 		},
 	} {

@@ -64,26 +64,26 @@ func (n *node) unknown() []string {
 	m, view := n.m, n.s.Linstor.View
 	switch {
 	case view == nil:
-		out = append(out, "LINSTOR does not answer, so that nobody knows which disks are empty")
+		out = append(out, "it is unknown which disks are empty: LINSTOR does not respond")
 	case m.Linstor == nil:
-		out = append(out, "LINSTOR does not have the node yet, so that nobody knows which disks are empty")
+		out = append(out, "it is unknown which disks are empty: the node has not been registered in LINSTOR yet")
 	case view.DevicesErr != nil:
 		out = append(out, "LINSTOR cannot list the node's disks")
 	case !m.Linstor.DevicesKnown && m.Online:
-		out = append(out, "LINSTOR lists no disk of the node as empty, and its satellite may have just started: look again "+
-			"in a few seconds")
+		out = append(out, "LINSTOR does not list any of the node's disks as empty; if its satellite has just started, "+
+			"check again in a few seconds")
 	case !m.Linstor.DevicesKnown:
-		out = append(out, fmt.Sprintf("LINSTOR calls the node %s, and lists the disks of no node that is not ONLINE",
+		out = append(out, fmt.Sprintf("the node is %s in LINSTOR, which lists disks only for ONLINE nodes",
 			m.Linstor.Status))
 	}
 	switch more := m.Disks.Count - len(m.Disks.List); {
 	case m.SatellitePod == nil:
-		out = append(out, "no satellite runs there")
+		out = append(out, "no satellite is running on the node")
 	case !m.Disks.Known:
-		out = append(out, "its satellite has not reported yet what is on its disks")
+		out = append(out, "the satellite has not yet reported the contents of the node's disks")
 	case more > 0:
 		out = append(out, "the satellite's report omits "+text.Amount(more, "disk", "disks")+
-			": of these, only those that LINSTOR calls empty, or that a pool was made from, are listed")
+			"; of these, only disks that LINSTOR lists as empty, or that a pool was created from, are shown")
 	}
 	return out
 }
@@ -93,7 +93,7 @@ func (n *node) notes() []string {
 	var out []string
 	switch p := n.m.Problem; {
 	case !n.m.Selected:
-		out = append(out, "spec.nodes does not pick the node any more: no pool is made there")
+		out = append(out, "spec.nodes no longer selects the node: no pools are created on it")
 	case p != nil && p.Pool == "" && p.Message != "":
 		out = append(out, p.Reason+": "+p.Message)
 	}
@@ -130,7 +130,7 @@ func (n *node) judge(d *disks.Seen) result.NodeDisk {
 		case matching == nil:
 			matching = fate
 		case same:
-			matching.Text += "; matches " + fate.Pool + " as well"
+			matching.Text += "; also matches " + fate.Pool
 		default:
 			matching.Text += "; " + fate.Text
 		}
@@ -152,7 +152,8 @@ func (n *node) inPool(names []string, d *disks.Seen) result.NodeDisk {
 	out := result.NodeDisk{Fate: result.InPool, Pool: names[0],
 		Text: "is in pool " + strings.Join(names, " and in pool ")}
 	if d.Noted {
-		out.Text = "pool " + strings.Join(names, " and pool ") + " was made from it; the satellite has not reported it since"
+		out.Text = "pool " + strings.Join(names, " and pool ") + " was created from this disk; the satellite has not " +
+			"reported it since then"
 	}
 	for _, p := range n.m.Pools {
 		if p.Have != nil && slices.Contains(names, p.Have.Name) && p.Problem != nil && p.Problem.Message != "" {
@@ -175,7 +176,7 @@ func (n *node) forPool(p *cluster.MemberPool, d *disks.Seen) *result.NodeDisk {
 	switch v := n.verdict(p, d); {
 	case v == nil:
 		out.Fate = result.Unknown
-		out.Text += "and nobody knows whether it is empty"
+		out.Text += "but it is unknown whether it is empty"
 	case v.Fitness != disks.Fit:
 		out.Text += "but " + v.Why
 	default:
@@ -194,17 +195,17 @@ func (n *node) planned(p *cluster.MemberPool, d *disks.Seen) *result.NodeDisk {
 	switch {
 	case p.Step == pools.StepDevices && n.taken(p.Devices, d):
 		if hold := n.hold(entry); hold != "" {
-			return will(result.NeedsAnswer, "becomes part of pool %s once hold %s is answered", entry, hold)
+			return will(result.NeedsAnswer, "becomes part of pool %s once hold %s is resumed", entry, hold)
 		}
-		return will(result.BecomesPool, "becomes part of pool %s%s", entry, failed(p, ", which failed: "))
+		return will(result.BecomesPool, "becomes part of pool %s%s", entry, failed(p, "; the last attempt failed: "))
 	case spare && p.Step == pools.StepRecreate:
-		return will(result.BecomesPool, "is to replace what pool %s has lost, as a human agreed", entry)
+		return will(result.BecomesPool, "will replace the lost storage of pool %s, as approved", entry)
 	case spare && asks(p):
 		return will(result.NeedsAnswer, "%s", n.asked(p))
 	case n.begun(p, d) && p.Problem != nil:
-		return will(result.NotUsed, "was taken for pool %s, which is not there yet: %s", entry, plain(p))
+		return will(result.NotUsed, "is being used for pool %s, which has not been created yet: %s", entry, plain(p))
 	case n.begun(p, d):
-		return will(result.BecomesPool, "was taken for pool %s, which is not there yet", entry)
+		return will(result.BecomesPool, "is being used for pool %s, which has not been created yet", entry)
 	default:
 		return nil
 	}
@@ -261,13 +262,13 @@ func (n *node) verdict(p *cluster.MemberPool, d *disks.Seen) *disks.Verdict {
 func unused(p *cluster.MemberPool) string {
 	switch {
 	case p.Have != nil:
-		return "which the node has already: no disk is added to a pool that is there"
+		return "which the node already has: no disks are added to an existing pool"
 	case p.Skipped:
-		return "which the node does without, as a human answered (skip)"
+		return "which was skipped on this node (option skip)"
 	case p.Problem != nil:
 		return "but " + plain(p)
 	default:
-		return "but no pool is made at present"
+		return "but the pool is not being created at the moment"
 	}
 }
 
@@ -286,9 +287,9 @@ func plain(p *cluster.MemberPool) string {
 
 // asked says of which question a disk is part.
 func (n *node) asked(p *cluster.MemberPool) string {
-	out := "becomes part of pool " + p.Entry.Name + " once that is approved"
+	out := "becomes part of pool " + p.Entry.Name + " once approved"
 	if p.Have != nil {
-		out = "could replace what pool " + p.Entry.Name + " has lost, once a human agrees (recreate)"
+		out = "can replace the lost storage of pool " + p.Entry.Name + " once approved (option recreate)"
 	}
 	if p.Problem.Hold == "" && p.Have == nil {
 		return out + ": " + plain(p) // more disks than a hold can list
@@ -315,7 +316,7 @@ func (n *node) unmatched(d *disks.Seen) result.NodeDisk {
 	} else {
 		switch v := disks.JudgeUnlisted(&d.Disk); {
 		case v.Fitness == disks.Vanished && !n.listed:
-			out = result.NodeDisk{Fate: result.Unknown, Text: "was seen without data when the satellite started"}
+			out = result.NodeDisk{Fate: result.Unknown, Text: "was empty when the satellite started"}
 		case !d.Seen && d.Signature == "":
 			out = result.NodeDisk{Fate: result.Unknown, Text: v.Why}
 		default:
@@ -323,9 +324,9 @@ func (n *node) unmatched(d *disks.Seen) result.NodeDisk {
 		}
 	}
 	if why := n.mismatches(d); len(why) > 0 {
-		out.Text += ", and no entry matches it: " + strings.Join(why, "; ")
+		out.Text += "; no entry matches it: " + strings.Join(why, "; ")
 	} else {
-		out.Text += ", and no entry of spec.storagePools has devices"
+		out.Text += "; no entry of spec.storagePools has devices"
 	}
 	return out
 }
@@ -337,9 +338,9 @@ func (n *node) mismatches(d *disks.Seen) (why []string) {
 		switch {
 		case e.Devices == nil:
 		case n.m.Pool(e.Name) == nil && disks.Matches(e.Devices, &d.Device):
-			why = append(why, e.Name+" leaves the node out (nodeSelector, nodeAffinity)")
+			why = append(why, e.Name+" excludes the node (nodeSelector, nodeAffinity)")
 		default:
-			why = append(why, fmt.Sprintf("for %s %s", e.Name, disks.Mismatch(e.Devices, &d.Device)))
+			why = append(why, fmt.Sprintf("for %s, %s", e.Name, disks.Mismatch(e.Devices, &d.Device)))
 		}
 	}
 	return why

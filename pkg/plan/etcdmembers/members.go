@@ -24,15 +24,15 @@ import (
 
 // How members of etcd come and go.
 const (
-	memberBegins = "pods look into the data directories of the nodes first; where there is none of a former etcd, " +
-		"one member begins, and the others are added one at a time, each with a vote once it has the data; LINSTOR is " +
-		"started after that"
-	memberComes = "one at a time, each without a vote until it has the data; LINSTOR's controller is restarted once " +
-		"all have a vote"
-	memberGoes = "one at a time, a leader last; the data stays on the nodes; LINSTOR's controller is restarted for " +
-		"each of them that it was given"
-	memberRestarts = "one at a time, each once all others are well, the leader last; etcd keeps its quorum from three " +
-		"members on, and a single member is away for a moment"
+	memberBegins = "pods first check the data directories on the nodes; if these contain no data from a previous " +
+		"etcd cluster, one member is started; the others are added one at a time, and become voters once they have the " +
+		"data; LINSTOR is then started"
+	memberComes = "one at a time, each as a non-voting member until it has the data; the LINSTOR controller is " +
+		"restarted once all members can vote"
+	memberGoes = "one at a time, the leader last; the data stays on the nodes; the LINSTOR controller is restarted for " +
+		"each removed member that is in its configuration"
+	memberRestarts = "one at a time, the leader last, each after all others have become healthy; with three or more " +
+		"members, etcd keeps its quorum; a single member is briefly unavailable"
 )
 
 // After is what would be known of the etcd if the spec of these facts were accepted. The members themselves are not
@@ -126,7 +126,7 @@ func Between(was, is *etcd.Known) (c Changes) {
 	case is == nil:
 		return c
 	case is.Err != nil:
-		c.Unknown = []string{fmt.Sprintf("what becomes of members of etcd: %v", is.Err)}
+		c.Unknown = []string{fmt.Sprintf("what happens to the etcd members: %v", is.Err)}
 		return c
 	}
 	to, from := goalOf(is), goalOf(was)
@@ -140,10 +140,11 @@ func Between(was, is *etcd.Known) (c Changes) {
 		for _, s := range is.Facts.Notes.Seats {
 			nodes = append(nodes, s.Node)
 		}
-		c.Restarts = []result.Restart{{What: "members of etcd", Names: result.Of(nodes), How: memberRestarts}}
+		c.Restarts = []result.Restart{{What: "etcd members", Names: result.Of(nodes), How: memberRestarts}}
 	}
 	if (len(c.Restarts) > 0 || len(c.Members) > 0) && was.Decision.Step != membership.Rest {
-		c.Notes = []string{"etcd is not at rest, and its members are changed for the edit after that: " + was.Message()}
+		c.Notes = []string{"etcd members are already being changed; the edit is applied to them afterwards: " +
+			was.Message()}
 	}
 	return c
 }
@@ -155,13 +156,13 @@ func (c *Changes) starts(is *etcd.Known, to, from *goal) {
 		how := memberComes
 		if len(is.Facts.Notes.Seats) == 0 {
 			how = memberBegins
-			c.Unknown = append(c.Unknown, "whether there is data of a former etcd on nodes: the operator looks when the "+
-				"edit is taken up, and begins no etcd beside such data")
+			c.Unknown = append(c.Unknown, "whether nodes contain data from a previous etcd cluster: the operator checks this "+
+				"when it accepts the edit, and does not start etcd while such data exists")
 		}
 		c.Members = append(c.Members, result.Members{Do: "start", Count: len(starts), Nodes: result.Of(starts), How: how})
 	}
 	if a := to.lacks; a != nil && (from.lacks == nil || *a != *from.lacks) {
-		c.Hold = cluster.Request(v1alpha1.HoldEtcdStuck, "%s %s", a.Message, a.Plan)
+		c.Hold = cluster.Request(v1alpha1.HoldEtcdStuck, "%s. %s", a.Message, a.Plan)
 	}
 }
 
@@ -173,8 +174,8 @@ func (c *Changes) ends(to, from *goal) {
 	c.Members = append(c.Members, result.Members{Do: "remove", Count: to.ends, Nodes: result.Of(to.among),
 		How: memberGoes})
 	if to.ends < len(to.among) {
-		c.Unknown = append(c.Unknown, fmt.Sprintf("which %d of the members of etcd on %s would be removed: learners go "+
-			"first, then members that are down, then the voter that is furthest behind, and the leader last", to.ends,
+		c.Unknown = append(c.Unknown, fmt.Sprintf("which %d of the etcd members on %s would be removed: learners are "+
+			"removed first, then members that are down, then the voter that is furthest behind, and the leader last", to.ends,
 			strings.Join(to.among, ", ")))
 	}
 }

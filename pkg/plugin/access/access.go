@@ -129,17 +129,17 @@ func Scheme() *runtime.Scheme { return scheme }
 func Open(configFlags *genericclioptions.ConfigFlags, plugin string) (*Cluster, error) {
 	config, err := configFlags.ToRESTConfig()
 	if err != nil {
-		return nil, fmt.Errorf("find the cluster: %w; name one with --kubeconfig or --context", err)
+		return nil, fmt.Errorf("load the kubeconfig: %w; specify a cluster with --kubeconfig or --context", err)
 	}
 	config.UserAgent = Owner + "/" + plugin
 	config.QPS, config.Burst = 50, 100 // a report reads a log for each container
 	c, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
 	if err != nil {
-		return nil, fmt.Errorf("make a client for %s: %w", config.Host, err)
+		return nil, fmt.Errorf("create a client for %s: %w", config.Host, err)
 	}
 	core, err := corev1client.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("make a client for %s: %w", config.Host, err)
+		return nil, fmt.Errorf("create a client for %s: %w", config.Host, err)
 	}
 	logs := func(ctx context.Context, namespace, pod string, o *corev1.PodLogOptions) (io.ReadCloser, error) {
 		return core.Pods(namespace).GetLogs(pod, o).Stream(ctx)
@@ -215,19 +215,19 @@ func (c *Cluster) Explain(err error, verb, resource, name string) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case apierrors.IsNotFound(err) && notServed(err) || meta.IsNoMatchError(err):
-		return fmt.Errorf("%s are not known to the cluster at %s: the operator is not installed there "+
-			"(kubectl apply --server-side -f deploy/crds), or name another cluster with --context: %w", resource, c.Host, err)
+		return fmt.Errorf("the cluster at %[2]s does not serve %[1]s: install the operator (kubectl apply "+
+			"--server-side -f deploy/crds), or specify a different cluster with --context: %[3]w", resource, c.Host, err)
 	case apierrors.IsNotFound(err) && resource == "storageclusters.storage.linstor.dev":
-		return fmt.Errorf("there is no StorageCluster in the cluster at %s: create one (deploy/samples has some), or name "+
-			"another cluster with --context: %w", c.Host, err)
+		return fmt.Errorf("no StorageCluster exists in the cluster at %s: create one (see deploy/samples), or specify "+
+			"a different cluster with --context: %w", c.Host, err)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("not allowed to %s %s: ask an administrator of the cluster for that right: %w", verb, what, err)
+		return fmt.Errorf("not allowed to %s %s: ask a cluster administrator for this permission: %w", verb, what, err)
 	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("the cluster at %s does not take the credentials of the kubeconfig: %w", c.Host, err)
+		return fmt.Errorf("the cluster at %s rejected the credentials in the kubeconfig: %w", c.Host, err)
 	case apierrors.IsConflict(err):
-		return fmt.Errorf("%s %s: somebody changed it meanwhile: %w", verb, what, err)
+		return fmt.Errorf("%s %s: the object has changed in the meantime: %w", verb, what, err)
 	case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
-		return fmt.Errorf("%s %s at %s: %w; is that the right cluster (--context, --kubeconfig)?", verb, what, c.Host, err)
+		return fmt.Errorf("%s %s at %s: %w; is this the right cluster (--context, --kubeconfig)?", verb, what, c.Host, err)
 	default:
 		return fmt.Errorf("%s %s: %w", verb, what, err)
 	}
@@ -272,7 +272,7 @@ func (c *Cluster) Await(ctx context.Context, every time.Duration,
 		return false, nil
 	})
 	if failed != nil && errors.Is(err, context.DeadlineExceeded) && !errors.Is(failed, context.DeadlineExceeded) {
-		return fmt.Errorf("%w; the last look failed: %w", err, failed)
+		return fmt.Errorf("%w; the last attempt to read the StorageCluster failed: %w", err, failed)
 	}
 	return err
 }

@@ -52,14 +52,14 @@ func WithTimeout(ctx context.Context, d time.Duration) (context.Context, context
 func Args(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
-			return exit.Usagef("%q takes %s, not %d", cmd.CommandPath(), howMany(least, most), len(args))
+			return exit.Usagef("%q takes %s, got %d", cmd.CommandPath(), howMany(least, most), len(args))
 		}
 		return nil
 	}
 }
 
 func howMany(least, most int) string {
-	numbers := []string{"no argument", "one argument", "two arguments", "three arguments"}
+	numbers := []string{"no arguments", "one argument", "two arguments", "three arguments"}
 	switch least {
 	case most:
 		return numbers[least]

@@ -60,8 +60,8 @@ func (e *ExecError) Unwrap() error { return e.Err }
 // nothing is run.
 func KubectlFlags(f *genericclioptions.ConfigFlags) ([]string, error) {
 	if given(f.BearerToken) || given(f.Password) {
-		return nil, errors.New("kubectl would have to run the command in the pod, and --token and --password are not " +
-			"handed on to it, where others could read them: use a kubeconfig")
+		return nil, errors.New("--token and --password cannot be used here: the plugin runs kubectl, and other users " +
+			"could read them on the kubectl command line; use a kubeconfig instead")
 	}
 	var out []string
 	for _, flag := range []struct {

@@ -48,8 +48,8 @@ func (c *Cluster) askInPod(ctx context.Context, flags *genericclioptions.ConfigF
 	_ = c.Get(ctx, client.ObjectKey{Namespace: v1alpha1.OperatorNamespace, Name: OperatorName}, lease)
 	pod := pickPod(pods.Items, ptr.Deref(lease.Spec.HolderIdentity, ""))
 	if pod == nil {
-		return nil, fmt.Errorf("no pod of the operator is ready in %s, and nobody else can judge a spec: "+
-			"kubectl -n %s get pods", v1alpha1.OperatorNamespace, v1alpha1.OperatorNamespace)
+		return nil, fmt.Errorf("no operator pod is Ready in namespace %s, but only the operator can evaluate a spec; "+
+			"check: kubectl -n %s get pods", v1alpha1.OperatorNamespace, v1alpha1.OperatorNamespace)
 	}
 	command, err := commandIn(pod, question)
 	if err != nil {
@@ -57,15 +57,15 @@ func (c *Cluster) askInPod(ctx context.Context, flags *genericclioptions.ConfigF
 	}
 	out, err := Exec(ctx, flags, bytes.NewReader(manifest), pod.Namespace, pod.Name, operatorContainer, command...)
 	if err != nil && ctx.Err() != nil {
-		return nil, fmt.Errorf("the operator has not answered in time (--timeout): %w", ctx.Err())
+		return nil, fmt.Errorf("the operator did not respond in time (--timeout): %w", ctx.Err())
 	}
 	unknown := unknownFlag + question
 	if failed := (*ExecError)(nil); errors.As(err, &failed) && strings.Contains(failed.Said, unknown) {
-		return nil, fmt.Errorf("the operator in pod %s is older than this plugin and cannot be asked that: %s; upgrade the "+
-			"operator, or use the plugin of its version (kubectl linstor version)", pod.Name, unknown)
+		return nil, fmt.Errorf("the operator in pod %s is older than this plugin and does not support this request: %s; "+
+			"upgrade the operator, or use the plugin version that matches it (kubectl linstor version)", pod.Name, unknown)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("ask the operator in pod %s/%s (--%s): %w", pod.Namespace, pod.Name, question, err)
+		return nil, fmt.Errorf("run the operator binary in pod %s/%s (--%s): %w", pod.Namespace, pod.Name, question, err)
 	}
 	return out, nil
 }
@@ -129,8 +129,8 @@ func commandIn(pod *corev1.Pod, question string) ([]string, error) {
 		}
 		for _, arg := range slices.Concat(command, c.Args) {
 			if strings.Contains(arg, "$(") {
-				return nil, fmt.Errorf("pod %s/%s gives its operator the argument %q, in which the kubelet puts a variable; "+
-					"a command that is run in the pod cannot be given the same", pod.Namespace, pod.Name, arg)
+				return nil, fmt.Errorf("pod %s/%s starts the operator with argument %q, which contains a variable that only the "+
+					"kubelet can expand, so the plugin cannot run the same command", pod.Namespace, pod.Name, arg)
 			}
 		}
 		return slices.Concat(command, c.Args, []string{"--" + question + "=-"}), nil

@@ -19,13 +19,13 @@ var formats = []Output{"", "json", "yaml"}
 
 // Bind gives a command the flag.
 func (o *Output) Bind(cmd *cobra.Command) {
-	cmd.Flags().StringVarP((*string)(o), "output", "o", "", "json or yaml: print the structure")
+	cmd.Flags().StringVarP((*string)(o), "output", "o", "", "output format: json or yaml")
 }
 
 // Check is an error for a value that the flag does not take.
 func (o *Output) Check() error {
 	if !slices.Contains(formats, *o) {
-		return exit.Usagef("--output is json or yaml, not %q", *o)
+		return exit.Usagef("--output must be json or yaml, not %q", *o)
 	}
 	return nil
 }

@@ -71,7 +71,8 @@ func (s *Streams) Confirm(ctx context.Context, question string, yes bool) error 
 	case yes:
 		return nil
 	case !s.Interactive:
-		return errors.New("nothing was changed: there is no terminal to ask on; say --yes to go on without being asked")
+		return errors.New("nothing was changed: cannot prompt for confirmation without a terminal; use --yes to skip the " +
+			"prompt")
 	}
 	fmt.Fprintf(s.ErrOut, "%s [y/N] ", tree.Clean(question))
 	answer := make(chan string, 1)

@@ -49,7 +49,7 @@ func (c *Cluster) operatorVersion(ctx context.Context) (string, error) {
 				d.Status.Replicas), nil
 		}
 	}
-	return "no Deployment storagecluster-operator in " + v1alpha1.OperatorNamespace, nil
+	return "Deployment storagecluster-operator not found in namespace " + v1alpha1.OperatorNamespace, nil
 }
 
 func (c *Cluster) linstorVersion(ctx context.Context) (string, error) {
@@ -59,7 +59,7 @@ func (c *Cluster) linstorVersion(ctx context.Context) (string, error) {
 	}
 	text := sc.Status.Version
 	if text == "" {
-		text = "not decided yet"
+		text = "not selected yet"
 	}
 	if k := sc.Status.KernelModule; k != nil {
 		for _, v := range k.Loaded {
@@ -78,7 +78,7 @@ func (c *Cluster) definitionVersion(ctx context.Context) (string, error) {
 	}
 	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	if err != nil {
-		return "", fmt.Errorf("read the definition: %w", err)
+		return "", fmt.Errorf("read the CRD: %w", err)
 	}
 	var served []string
 	for _, v := range versions {
@@ -92,7 +92,7 @@ func (c *Cluster) definitionVersion(ctx context.Context) (string, error) {
 func (c *Cluster) serverVersion(ctx context.Context) (string, error) {
 	text, err := c.Server(ctx)
 	if err != nil {
-		return "", c.Explain(err, "get", "the version of the API server", "")
+		return "", c.Explain(err, "get", "the API server version", "")
 	}
 	return text + " at " + c.Host, nil
 }

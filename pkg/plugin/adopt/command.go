@@ -25,16 +25,17 @@ type command struct {
 	timeout     time.Duration
 }
 
-const long = `Says what it would mean to put this operator in place of Piraeus 2, with the LINSTOR that runs and its
-volumes: what is there, node by node, what is in the way, the StorageCluster that would describe it, what of Piraeus'
-settings has no equivalent, and the order of the steps with what pauses at each.
+const long = `Show what it would take to replace Piraeus 2 with this operator while keeping LINSTOR running and
+its volumes in place: the state of each node, what blocks the adoption, the StorageCluster for the installation,
+Piraeus settings that have no equivalent, and the steps in order, with the operations that are paused during each step.
 
-This version prints the plan; it carries none of it out, and writes nothing. There is only --plan.
+This version only prints the plan, so --plan is required. The command does not perform any steps or write anything.
 
-Whether satellites are online and copies up to date is asked of LINSTOR's client in the pod of Piraeus' controller,
-which takes the right to run commands in pods. What could not be seen is in the way as well.
+To check whether satellites are online and replicas are up to date, the command runs the LINSTOR client in Piraeus'
+LINSTOR controller pod. This requires permission to run commands in pods (pods/exec). Anything that cannot be read
+blocks the adoption.
 
-Exit codes: 0 nothing is in the way; 1 an error, or there is no Piraeus 2; 2 wrong use; 3 something is in the way.`
+Exit codes: 0 nothing blocks the adoption; 1 error, or Piraeus 2 not found; 2 invalid usage; 3 adoption is blocked.`
 
 // Command is the command adopt. Without linstor it runs LINSTOR's client by means of kubectl.
 func Command(env *access.Env, linstor seen.Linstor) *cobra.Command {
@@ -44,7 +45,7 @@ func Command(env *access.Env, linstor seen.Linstor) *cobra.Command {
 	c := &command{Env: env, linstor: linstor}
 	cmd := &cobra.Command{
 		Use:   "adopt --plan",
-		Short: "Say what taking over an installation of Piraeus 2 would find and do",
+		Short: "Plan the adoption of a Piraeus 2 installation",
 		Long:  long,
 		Example: `  kubectl linstor adopt --plan
   kubectl linstor adopt --plan -o json
@@ -53,18 +54,19 @@ func Command(env *access.Env, linstor seen.Linstor) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}
 	f := cmd.Flags()
-	f.BoolVar(&c.plan, "plan", false, "print the plan; this version does nothing else")
+	f.BoolVar(&c.plan, "plan", false, "print the plan (required: this version does nothing else)")
 	f.BoolVar(&c.backupTaken, "backup-taken", false,
-		"you have a backup of LINSTOR's database of today, outside of this cluster")
-	f.StringVar(&c.namespace, "piraeus-namespace", "", "where Piraeus' operator runs; by default it is looked for")
+		"confirm that a backup of LINSTOR's database from the last 24 hours is stored outside this cluster")
+	f.StringVar(&c.namespace, "piraeus-namespace", "",
+		"namespace of the Piraeus operator (default: detected automatically)")
 	c.output.Bind(cmd)
-	f.DurationVar(&c.timeout, "timeout", 5*time.Minute, "how long to look; 0 looks for as long as it takes")
+	f.DurationVar(&c.timeout, "timeout", 5*time.Minute, "time limit for reading; 0 means no limit")
 	return cmd
 }
 
 func (c *command) run(ctx context.Context) error {
 	if !c.plan {
-		return exit.Usagef("this version can plan the adoption of a Piraeus 2 and carries none of it out: say adopt --plan")
+		return exit.Usagef("this version can only plan the adoption of Piraeus 2: use adopt --plan")
 	}
 	if err := c.output.Check(); err != nil {
 		return err

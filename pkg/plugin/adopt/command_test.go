@@ -62,18 +62,18 @@ func TestUse(t *testing.T) {
 		code int
 		says string
 	}{
-		"without --plan":       {call{}, exit.Usage, "carries none of it out: say adopt --plan"},
-		"another format":       {call{args: "--plan -o xml"}, exit.Usage, "--output is json or yaml"},
+		"without --plan":       {call{}, exit.Usage, "can only plan the adoption of Piraeus 2: use adopt --plan"},
+		"another format":       {call{args: "--plan -o xml"}, exit.Usage, "--output must be json or yaml"},
 		"an argument":          {call{args: "--plan now"}, exit.Usage, "takes no argument"},
 		"nothing in the way":   {call{args: "--plan"}, exit.Done, ""},
 		"something in the way": {call{args: "--plan", linstor: []change{{"ONLINE", "OFFLINE"}}}, exit.NotWell, ""},
-		"no Piraeus":           {call{args: "--plan", piraeus: gone}, exit.Failed, "there is no Piraeus 2"},
+		"no Piraeus":           {call{args: "--plan", piraeus: gone}, exit.Failed, "Piraeus 2 was not found"},
 		"Piraeus 1": {call{args: "--plan", piraeus: append(slices.Clone(gone), change{"linstorclusters.example.com",
-			"linstorcontrollers.piraeus.linbit.com"})}, exit.Failed, "adoption begins at Piraeus 2"},
+			"linstorcontrollers.piraeus.linbit.com"})}, exit.Failed, "only Piraeus 2 can be adopted"},
 		"no right to look": {call{args: "--plan", denied: "CustomResourceDefinition"}, exit.Failed, "not allowed"},
 		"no deployments":   {call{args: "--plan", denied: "Deployment"}, exit.Failed, "--piraeus-namespace"},
 		"no operator there": {call{args: "--plan", piraeus: []change{{"/piraeus-operator:", "/other:"}}}, exit.Failed,
-			"no Deployment runs Piraeus' operator"},
+			"no Deployment with the image piraeus-operator was found"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if code, out, said := tc.run(t); code != tc.code || !strings.Contains(said, tc.says) {

@@ -14,9 +14,9 @@ import (
 
 // lines shows a plan.
 func lines(p *judge.Plan, style tree.Style) []string {
-	verdict, state := "nothing is in the way of an adoption, as far as it can be seen from here", tree.Well
+	verdict, state := "nothing found that blocks the adoption", tree.Well
 	if !p.Clear {
-		verdict, state = text.Amount(len(p.Blockers), "thing is", "things are")+" in the way of an adoption", tree.Bad
+		verdict, state = text.Amount(len(p.Blockers), "problem blocks", "problems block")+" the adoption", tree.Bad
 	}
 	var out []string
 	for _, line := range style.Wrap("Piraeus in the cluster at "+p.Found.Host+": "+verdict+". "+p.Note, "") {
@@ -29,8 +29,8 @@ func lines(p *judge.Plan, style tree.Style) []string {
 		}
 	}
 	out = append(append(out, style.Lines(items)...), "")
-	out = append(out, style.Wrap("The StorageCluster that describes it. Do not apply it while Piraeus' satellites run: "+
-		"this version would start its own on all of these nodes at once.", "")...)
+	out = append(out, style.Wrap("StorageCluster that describes the installation. Do not apply it while Piraeus' "+
+		"satellites are running: this version would start its own satellites on all of these nodes at once.", "")...)
 	manifest, err := yaml.Marshal(p.StorageCluster)
 	if err != nil {
 		manifest = []byte(err.Error())
@@ -43,8 +43,8 @@ func lines(p *judge.Plan, style tree.Style) []string {
 
 // byHand are the commands, which can be copied.
 func byHand(steps []judge.Step, style tree.Style) []string {
-	out := style.Wrap("By hand: what of the steps is plain kubectl, and is taken back as said above. Go no further by "+
-		"hand: this version has no way to leave Piraeus' satellites running while its controller starts.", "")
+	out := style.Wrap("Commands for the steps that require only kubectl. To roll them back, see above. Do not perform "+
+		"the other steps manually: this version cannot start its controller while Piraeus' satellites are running.", "")
 	for i := range steps {
 		if len(steps[i].Commands) == 0 {
 			continue
@@ -62,53 +62,53 @@ func item(name string, state tree.State, words string, below ...tree.Item) tree.
 }
 
 func foundItem(f *judge.Found) tree.Item {
-	linstor := item("LINSTOR", tree.Well, f.Linstor+", which this version of the operator can run")
+	linstor := item("LINSTOR", tree.Well, f.Linstor+", supported by this version of the operator")
 	if !f.Supported {
-		linstor = item("LINSTOR", tree.Bad, cmp.Or(f.Linstor, "version not known")+", which this version of the operator "+
-			"does not know")
+		linstor = item("LINSTOR", tree.Bad, cmp.Or(f.Linstor, "unknown version")+", not supported by this version of the "+
+			"operator")
 	}
 	db := item("Database", tree.Well, string(f.Database))
 	switch {
 	case f.Database == "":
-		db.State, db.Text = tree.Unknown, cmp.Or(f.DatabaseURL, "not seen")
+		db.State, db.Text = tree.Unknown, cmp.Or(f.DatabaseURL, "not found")
 	case f.Tables > 0:
 		db.Text += fmt.Sprintf(", %s in %s", text.Amount(f.Objects, "object", "objects"),
 			text.Amount(f.Tables, "table", "tables"))
 	default:
 		db.Text += " at " + f.DatabaseURL
 	}
-	passphrase := item("Passphrase", tree.Note, "none is named")
+	passphrase := item("Passphrase", tree.Note, "none configured")
 	if f.Passphrase != "" {
-		passphrase = item("Passphrase", tree.Well, "the Secret "+f.Passphrase+" is there")
+		passphrase = item("Passphrase", tree.Well, "the Secret "+f.Passphrase+" exists")
 		if !f.Present {
-			passphrase.State, passphrase.Text = tree.Bad, "the Secret "+f.Passphrase+" was not seen"
+			passphrase.State, passphrase.Text = tree.Bad, "the Secret "+f.Passphrase+" was not found"
 		}
 	}
-	who := item("State", tree.Well, "told by "+f.Source)
+	who := item("State", tree.Well, "reported by "+f.Source)
 	if !f.Running {
 		who.State = tree.Unknown
-		who.Text = cmp.Or(f.Source, "nothing") + " was read; whether nodes are online and copies up to date was not seen"
+		who.Text = "source: " + cmp.Or(f.Source, "none") + "; unknown whether nodes are online and replicas are up to date"
 	}
 	return item("Found", tree.Note, "Piraeus "+cmp.Or(f.Piraeus, "of an unknown version")+" in "+f.Namespace, linstor, db,
 		passphrase, item("TLS", tree.Note, "API "+locked(f.APITLS)+", satellites "+locked(f.InternalTLS)),
-		item("Volumes", tree.Note, fmt.Sprintf("%s of LINSTOR, %s", text.Amount(f.Resources, "resource", "resources"),
+		item("Volumes", tree.Note, fmt.Sprintf("%s in LINSTOR, %s", text.Amount(f.Resources, "resource", "resources"),
 			text.Amount(f.Volumes, "PersistentVolume", "PersistentVolumes"))), who)
 }
 
 func locked(yes bool) string {
 	if yes {
-		return "locked"
+		return "encrypted"
 	}
-	return "open"
+	return "unencrypted"
 }
 
 func blockerItem(all []judge.Blocker) tree.Item {
 	if len(all) == 0 {
-		return item("In the way", tree.Well, "nothing")
+		return item("Blockers", tree.Well, "none")
 	}
-	out := item("In the way", tree.Bad, "")
+	out := item("Blockers", tree.Bad, "")
 	for _, b := range all {
-		out.Items = append(out.Items, item(b.Reason, tree.Bad, b.Message, item("do", tree.Note, b.Do)))
+		out.Items = append(out.Items, item(b.Reason, tree.Bad, b.Message, item("fix", tree.Note, b.Do)))
 	}
 	return out
 }
@@ -130,7 +130,7 @@ func nodesItem(all []judge.Node) tree.Item {
 		out.Items = append(out.Items, nodeItem(n))
 	}
 	if hidden > 0 {
-		out.Items = append(out.Items, item("others", tree.Well, text.NodesOf(hidden)+" without a risk; -o json has them"))
+		out.Items = append(out.Items, item("others", tree.Well, text.NodesOf(hidden)+" without risks; -o json lists them"))
 	}
 	return out
 }
@@ -146,13 +146,13 @@ func nodeItem(n *judge.Node) tree.Item {
 	case !ok(n):
 		state = tree.Bad
 	}
-	words := []string{cmp.Or(n.Status, "not seen")}
+	words := []string{cmp.Or(n.Status, "status unknown")}
 	words = append(words, n.Flags...)
-	words = append(words, n.Network+" network", text.Amount(n.Copies, "copy", "copies"), fmt.Sprintf("%d without data",
+	words = append(words, n.Network+" network", text.Amount(n.Copies, "replica", "replicas"), fmt.Sprintf("%d diskless",
 		n.Diskless))
 	out := item(n.Name, state, strings.Join(words, ", "))
 	for _, i := range n.Interfaces {
-		out.Items = append(out.Items, item(i.Name, tree.Note, i.Now+" → "+cmp.Or(i.After, "not known")))
+		out.Items = append(out.Items, item(i.Name, tree.Note, i.Now+" → "+cmp.Or(i.After, "unknown")))
 	}
 	for _, p := range n.Pools {
 		out.Items = append(out.Items, poolItem(&p))
@@ -170,14 +170,14 @@ func poolItem(p *judge.Pool) tree.Item {
 	}
 	states := map[string]tree.State{judge.PoolSame: tree.Well, judge.PoolExtra: tree.Note,
 		judge.PoolUnknown: tree.Unknown}
-	said := map[string]string{judge.PoolExtra: ", which Piraeus does not ask for",
-		judge.PoolMissing: ", which LINSTOR does not have",
-		judge.PoolDiffers: ", which is another one in Piraeus' objects", judge.PoolUnknown: ", not compared"}
+	said := map[string]string{judge.PoolExtra: ", not in Piraeus' objects",
+		judge.PoolMissing: ", not in LINSTOR",
+		judge.PoolDiffers: ", different in Piraeus' objects", judge.PoolUnknown: ", not compared"}
 	return item("pool "+p.Name, cmp.Or(states[p.State], tree.Warn), words+said[p.State])
 }
 
 func settingsItem(all []judge.Setting) tree.Item {
-	out := item("Without equivalent", tree.Warn, text.Amount(len(all), "setting", "settings")+" of Piraeus")
+	out := item("No equivalent", tree.Warn, text.Amount(len(all), "Piraeus setting", "Piraeus settings"))
 	for _, s := range all {
 		out.Items = append(out.Items, item(s.Where, tree.Warn, s.Message))
 	}
@@ -196,7 +196,7 @@ func stepsItem(all []judge.Step) tree.Item {
 	out := item("Steps", tree.Note, "in this order")
 	for i, s := range all {
 		out.Items = append(out.Items, item(fmt.Sprintf("%d. %s", i+1, s.Title), tree.Note, s.Does,
-			item("pauses", tree.Note, s.Pauses), item("way back", tree.Note, s.Back)))
+			item("pauses", tree.Note, s.Pauses), item("rollback", tree.Note, s.Back)))
 	}
 	return out
 }

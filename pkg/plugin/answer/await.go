@@ -31,18 +31,18 @@ func (c *command) await(ctx context.Context, choice *Choice, before map[string]s
 	case errors.As(err, &ignored):
 		return err
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("the operator has not followed the answer within %s (%w): does it run (kubectl -n %s get pods)? "+
-			"%s", c.timeout, err, v1alpha1.OperatorNamespace, stays)
+		return fmt.Errorf("the operator did not act on the annotation within %s (%w); check whether it is running: "+
+			"kubectl -n %s get pods. %s", c.timeout, err, v1alpha1.OperatorNamespace, stays)
 	case err != nil:
-		return fmt.Errorf("it is not known whether the operator follows the answer: %w. %s", err, stays)
+		return fmt.Errorf("unknown whether the operator has acted on the annotation: %w. %s", err, stays)
 	}
 	access.Say(c.Out, ended(choice, said || c.announced(ctx, choice)))
 	return c.outcome(ctx, last)
 }
 
 // stays says what is left of an answer that was not waited for to the end.
-const stays = "The answer stays written, and is followed when the operator sees it; to take it back: kubectl " +
-	"annotate storagecluster " + v1alpha1.ClusterName + " " + v1alpha1.AnnotationResume + "-"
+const stays = "The annotation remains, and the operator acts on it as soon as it is running. To remove it, run: " +
+	"kubectl annotate storagecluster " + v1alpha1.ClusterName + " " + v1alpha1.AnnotationResume + "-"
 
 // ended says what became of the hold. A hold may end by itself at the moment when it is answered, so that only the
 // operator's word says that it was the answer.
@@ -118,7 +118,7 @@ func (c *command) ignored(ctx context.Context, id string) map[string]string {
 // ignoredError is why the operator does not follow an answer.
 type ignoredError struct{ message string }
 
-func (e *ignoredError) Error() string { return "the operator does not follow the answer: " + e.message }
+func (e *ignoredError) Error() string { return "the operator ignored the annotation: " + e.message }
 
 // refusal is what the operator has said of this answer; nil if nothing.
 func (c *command) refusal(ctx context.Context, id string, before map[string]string) error {
@@ -149,7 +149,7 @@ func (c *command) outcome(ctx context.Context, sc *v1alpha1.StorageCluster) erro
 		": "), "")...)
 	open := Open(&sc.Status)
 	if len(open) > 0 {
-		access.Say(c.Out, look.Wrap(fmt.Sprintf("Open: %s. \"kubectl linstor resume\" shows %s.", ids(open),
+		access.Say(c.Out, look.Wrap(fmt.Sprintf("Open holds: %s. To show %s, run: kubectl linstor resume", ids(open),
 			map[bool]string{true: "it", false: "them"}[len(open) == 1]), "")...)
 	}
 	return nil

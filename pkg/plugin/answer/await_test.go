@@ -44,13 +44,13 @@ func TestColleague(t *testing.T) {
 	}{
 		"another answer": {"", func(sc *v1alpha1.StorageCluster) {
 			sc.Annotations = map[string]string{v1alpha1.AnnotationResume: "h-b2f074:skip"}
-		}, exit.Failed, `somebody has given the answer "h-b2f074:skip" meanwhile`},
+		}, exit.Failed, `the resume annotation was set to "h-b2f074:skip" in the meantime`},
 		"one in place of that which was shown": {"h-000000:skip", func(sc *v1alpha1.StorageCluster) {
 			sc.Annotations = map[string]string{v1alpha1.AnnotationResume: "h-b2f074:skip"}
-		}, exit.Failed, `somebody has given the answer "h-b2f074:skip" meanwhile`},
+		}, exit.Failed, `the resume annotation was set to "h-b2f074:skip" in the meantime`},
 		"suspended": {"", func(sc *v1alpha1.StorageCluster) { sc.Spec.Suspend = true }, exit.Failed, "spec.suspend is set"},
 		"the one that was shown": {"h-000000:skip", func(*v1alpha1.StorageCluster) {}, exit.Done,
-			`It replaces the answer "h-000000:skip"`},
+			`This replaces the annotation value "h-000000:skip"`},
 	} {
 		var tokens []string
 		faults, reads := operator(&tokens, ends), 0
@@ -93,7 +93,7 @@ func TestBrokenConnection(t *testing.T) {
 		"it stays away": {apierrors.NewServiceUnavailable("it restarts"), 1000, exit.Failed,
 			"get storageclusters.storage.linstor.dev linstor: it restarts"},
 		"no right any more": {apierrors.NewForbidden(resource, v1alpha1.ClusterName, nil), 1, exit.Failed,
-			"The answer stays written"},
+			"The annotation remains"},
 	} {
 		var tokens []string
 		faults := operator(&tokens, ends)

@@ -70,11 +70,11 @@ func parse(args, nodes []string) (wanted, error) {
 	}
 	for i, n := range w.nodes {
 		if w.nodes[i] = strings.TrimSpace(n); w.nodes[i] == "" {
-			return w, exit.Usagef("a node without a name in %q", strings.Join(args, " "))
+			return w, exit.Usagef("empty node name in %q", strings.Join(args, " "))
 		}
 	}
 	if w.option == "" {
-		return w, exit.Usagef("name an option of the hold")
+		return w, exit.Usagef("specify one of the hold's options")
 	}
 	return w, nil
 }
@@ -92,12 +92,12 @@ func Choose(st *v1alpha1.StorageClusterStatus, args, nodes []string) (*Choice, e
 	}
 	i := slices.IndexFunc(hold.Options, func(o statusview.Option) bool { return o.Answer == w.option })
 	if i < 0 {
-		return nil, fmt.Errorf("hold %s (%s) has no option %q; it has %s", hold.ID, hold.Reason, w.option,
+		return nil, fmt.Errorf("hold %s (%s) has no option %q; available options: %s", hold.ID, hold.Reason, w.option,
 			strings.Join(offered(hold), ", "))
 	}
 	for _, n := range w.nodes {
 		if !slices.Contains(hold.Nodes, n) {
-			return nil, fmt.Errorf("hold %s (%s) is not about node %q; it lists %s", hold.ID, hold.Reason, n,
+			return nil, fmt.Errorf("hold %s (%s) does not affect node %q; affected nodes: %s", hold.ID, hold.Reason, n,
 				orNone(hold.Nodes))
 		}
 	}
@@ -108,7 +108,7 @@ func Choose(st *v1alpha1.StorageClusterStatus, args, nodes []string) (*Choice, e
 // find is the hold of that id, or the only one that is open.
 func find(open []statusview.Hold, w wanted) (*statusview.Hold, error) {
 	if len(open) == 0 {
-		return nil, fmt.Errorf("no hold is open: there is nothing to answer")
+		return nil, fmt.Errorf("no hold is open")
 	}
 	if w.id == "" && len(open) == 1 {
 		return &open[0], nil
@@ -118,12 +118,12 @@ func find(open []statusview.Hold, w wanted) (*statusview.Hold, error) {
 	case i >= 0:
 		return &open[i], nil
 	case w.id == "" && slices.ContainsFunc(open, func(h statusview.Hold) bool { return h.ID == w.option }):
-		return nil, exit.Usagef("name an option of hold %s as well: %s", w.option, strings.Join(offeredBy(open, w.option),
+		return nil, exit.Usagef("also specify an option for hold %s: %s", w.option, strings.Join(offeredBy(open, w.option),
 			", "))
 	case w.id == "":
-		return nil, fmt.Errorf("%d holds are open; name the one that you answer: %s", len(open), ids(open))
+		return nil, fmt.Errorf("%d holds are open; specify one: %s", len(open), ids(open))
 	default:
-		return nil, fmt.Errorf("no open hold has the id %s; open: %s", w.id, ids(open))
+		return nil, fmt.Errorf("no open hold has the ID %s; open holds: %s", w.id, ids(open))
 	}
 }
 

@@ -27,20 +27,20 @@ type command struct {
 	timeout time.Duration
 }
 
-const long = `Answers a hold: a stop in which the operator waits for a human.
+const long = `Resume from a hold, in which the operator has stopped and is waiting for your decision.
 
-Without arguments it lists the open holds and what each answer does. With an option it answers the hold, waits until
-the operator has followed the answer, and says what came of it. Where several holds are open, name the one that you
-answer. An answer counts for the nodes and disks that the hold lists; name some of its nodes to answer for these only.
+Without arguments, the command lists the open holds and what each option does. With an option, it resumes from the
+hold, waits until the operator has acted on the option, and shows the result. If several holds are open, specify one of
+them. The option applies to all nodes and disks that the hold lists; to resume only some of the nodes, specify them.
 
-It writes the annotation storage.linstor.dev/resume, as the runbooks say, and nothing else.`
+The command only writes the storage.linstor.dev/resume annotation, which is described in the runbooks.`
 
 // Command is the command resume.
 func Command(env *access.Env) *cobra.Command {
 	c := &command{Env: env}
 	cmd := &cobra.Command{
 		Use:   "resume [[HOLD] OPTION[@NODE,...]]",
-		Short: "List the open holds, or answer one",
+		Short: "List the open holds, or resume from one",
 		Long:  long,
 		Example: `  kubectl linstor resume
   kubectl linstor resume retry
@@ -52,9 +52,9 @@ func Command(env *access.Env) *cobra.Command {
 		ValidArgsFunction: c.complete,
 	}
 	f := cmd.Flags()
-	f.BoolVarP(&c.yes, "yes", "y", false, "do not ask first")
-	f.StringSliceVar(&c.nodes, "nodes", nil, "answer for these nodes of the hold only")
-	f.DurationVar(&c.timeout, "timeout", time.Minute, "how long to wait for the operator; 0 waits for ever")
+	f.BoolVarP(&c.yes, "yes", "y", false, "skip the confirmation")
+	f.StringSliceVar(&c.nodes, "nodes", nil, "resume only these nodes of the hold")
+	f.DurationVar(&c.timeout, "timeout", time.Minute, "how long to wait for the operator; 0 waits indefinitely")
 	return cmd
 }
 
@@ -83,7 +83,7 @@ func (c *command) run(ctx context.Context, args []string) error {
 	}
 	choice.Replaces = sc.Annotations[v1alpha1.AnnotationResume]
 	access.Say(c.ErrOut, c.describe(choice)...)
-	if err := c.Confirm(ctx, "Answer the hold with "+choice.Option.Answer+"?", c.yes); err != nil {
+	if err := c.Confirm(ctx, "Resume with "+choice.Option.Answer+"?", c.yes); err != nil {
 		return err
 	}
 	return c.answer(ctx, choice)
@@ -92,8 +92,8 @@ func (c *command) run(ctx context.Context, args []string) error {
 // suspended is an error where nobody would follow an answer.
 func suspended(sc *v1alpha1.StorageCluster) error {
 	if sc.Spec.Suspend {
-		return errors.New("nothing was answered: spec.suspend is set, and the operator follows no answer until it is " +
-			"false again")
+		return errors.New("nothing was changed: spec.suspend is set, and the operator does not act on any option until " +
+			"it is false again")
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func suspended(sc *v1alpha1.StorageCluster) error {
 // list shows the open holds.
 func (c *command) list(open []statusview.Hold) error {
 	if len(open) == 0 {
-		access.Say(c.Out, "No hold is open: there is nothing to answer.")
+		access.Say(c.Out, "No hold is open.")
 		return nil
 	}
 	for i := range open {
@@ -119,9 +119,9 @@ func (c *command) describe(choice *Choice) []string {
 	out := look.Wrap(fmt.Sprintf("Hold %s %s: %s", h.ID, h.Reason, h.Message), "")
 	whom := cmp.Or(h.About(), "the cluster")
 	if len(choice.Nodes) > 0 {
-		whom = text.NodesOf(len(choice.Nodes)) + " of it: " + strings.Join(choice.Nodes, ", ")
+		whom = text.NodesOf(len(choice.Nodes)) + " of the hold: " + strings.Join(choice.Nodes, ", ")
 	}
-	out = append(out, look.Wrap("The answer is for "+whom+".", "")...)
+	out = append(out, look.Wrap("This applies to "+whom+".", "")...)
 	for i := range h.Devices {
 		if d := &h.Devices[i]; len(choice.Nodes) == 0 || slices.Contains(choice.Nodes, d.Node) {
 			out = append(out, look.Wrap(statusview.DeviceText(d), "    ")...)
@@ -129,12 +129,12 @@ func (c *command) describe(choice *Choice) []string {
 	}
 	does := choice.Option.Does
 	if does == "" {
-		does = "does what the runbook says: " + h.Runbook
+		does = "does what the runbook describes: " + h.Runbook
 	}
 	out = append(out, look.Wrap(fmt.Sprintf("%s %s.", choice.Option.Answer, does), "")...)
 	if waiting := choice.Replaces; waiting != "" && waiting != choice.Token() {
-		out = append(out, look.Wrap(fmt.Sprintf("It replaces the answer %q, which the operator has not followed.", waiting),
-			"")...)
+		out = append(out, look.Wrap(fmt.Sprintf("This replaces the annotation value %q, on which the operator has not yet "+
+			"acted.", waiting), "")...)
 	}
 	return out
 }
@@ -176,20 +176,20 @@ func stillAsked(sc *v1alpha1.StorageCluster, choice *Choice) error {
 	}
 	waiting := sc.Annotations[v1alpha1.AnnotationResume]
 	if waiting != "" && waiting != choice.Replaces && waiting != choice.Token() {
-		return fmt.Errorf("nothing was answered: somebody has given the answer %q meanwhile; look again with \"kubectl "+
-			"linstor resume\"", waiting)
+		return fmt.Errorf("nothing was changed: the resume annotation was set to %q in the meantime; check with "+
+			"\"kubectl linstor resume\"", waiting)
 	}
 	for _, h := range Open(&sc.Status) {
 		if h.ID != choice.Hold.ID {
 			continue
 		}
 		if !same(&choice.Hold, &h) {
-			return fmt.Errorf("nothing was answered: hold %s asks something else by now; look again with "+
+			return fmt.Errorf("nothing was changed: hold %s has changed in the meantime; check with "+
 				"\"kubectl linstor resume\"", h.ID)
 		}
 		return nil
 	}
-	return fmt.Errorf("nothing was answered: hold %s has ended by itself; the phase is %s", choice.Hold.ID,
+	return fmt.Errorf("nothing was changed: hold %s has already ended; the phase is %s", choice.Hold.ID,
 		sc.Status.Phase)
 }
 

@@ -76,27 +76,28 @@ func TestResume(t *testing.T) {
 		says   []string
 	}{
 		"yes on the terminal": {"h-b2f074 skip", typed("y\n"), ends, exit.Done, "h-b2f074:skip", []string{
-			"skip continues without this pool on the listed nodes until the pool's spec entry changes or another disk matches.",
-			"Answer the hold with skip? [y/N]",
+			"skip continues without this pool on the listed nodes until the pool's spec entry changes or another " +
+				"disk matches.",
+			"Resume with skip? [y/N]",
 			"Hold h-b2f074 was resumed with skip.", "The phase is StoragePools: 1 of 3 nodes have their pools",
-			"Open: h-0a11ce (DeviceApproval)"}},
+			"Open holds: h-0a11ce (DeviceApproval)"}},
 		"no on the terminal":    {"h-b2f074 skip", typed("n\n"), ends, exit.Refused, "", []string{"nothing was changed"}},
 		"return alone is no":    {"h-b2f074 skip", typed("\n"), ends, exit.Refused, "", nil},
-		"no terminal":           {"h-b2f074 skip", nil, ends, exit.Failed, "", []string{"say --yes"}},
+		"no terminal":           {"h-b2f074 skip", nil, ends, exit.Failed, "", []string{"use --yes"}},
 		"no terminal, with yes": {"h-b2f074 retry -y", nil, ends, exit.Done, "h-b2f074:retry", nil},
 		"some nodes": {"h-b2f074 skip@node-3 -y", nil, func(sc *v1alpha1.StorageCluster) {
 			sc.Status.Hold.Nodes, sc.Status.Hold.Count = []string{"node-2"}, 1
 			delete(sc.Annotations, v1alpha1.AnnotationResume)
-		}, exit.Done, "h-b2f074:skip@node-3", []string{"The answer is for 1 node of it: node-3.",
+		}, exit.Done, "h-b2f074:skip@node-3", []string{"This applies to 1 node of the hold: node-3.",
 			"Hold h-b2f074 has ended for node-3."}},
 		"it ends by itself": {"h-b2f074 skip -y", nil, byItself, exit.Done, "h-b2f074:skip", []string{
 			"Hold h-b2f074 has ended. The phase is StoragePools"}},
 		"the operator is away": {"h-b2f074 retry -y --timeout 50ms", nil, nil, exit.Failed, "h-b2f074:retry", []string{
-			"has not followed the answer within 50ms", "storage.linstor.dev/resume-"}},
+			"did not act on the annotation within 50ms", "storage.linstor.dev/resume-"}},
 		"disks are named": {"h-0a11ce approve", typed("n\n"), nil, exit.Refused, "", []string{
-			"node-1, /dev/sdc, serial ZA000001", "OVERWRITES"}},
-		"not offered":  {"h-b2f074 approve -y", nil, nil, exit.Failed, "", []string{"it has retry, skip, use-existing"}},
-		"wrong use":    {"a b c", nil, nil, exit.Usage, "", []string{"takes at most two arguments, not 3", "Usage:"}},
+			"node-1, /dev/sdc, serial ZA000001", "OVERWRITES them"}},
+		"not offered":  {"h-b2f074 approve -y", nil, nil, exit.Failed, "", []string{"options: retry, skip, use-existing"}},
+		"wrong use":    {"a b c", nil, nil, exit.Usage, "", []string{"takes at most two arguments, got 3", "Usage:"}},
 		"list":         {"", nil, nil, exit.Done, "", []string{"Hold h-b2f074", "kubectl linstor resume h-0a11ce approve"}},
 		"list of one":  {"h-0a11ce", nil, nil, exit.Done, "", []string{"Hold h-0a11ce"}},
 		"unknown flag": {"--now", nil, nil, exit.Usage, "", []string{"unknown flag", "Usage:"}},
@@ -146,7 +147,7 @@ func TestChangedMeanwhile(t *testing.T) {
 	}}
 	s := plugintest.New(t, nil, faults, plugintest.Held())
 	if code := root.Run(t.Context(), s.Env, []string{"resume", "h-b2f074", "skip", "-y"}); code != exit.Failed ||
-		!strings.Contains(s.Err.String(), "asks something else by now") {
+		!strings.Contains(s.Err.String(), "has changed in the meantime") {
 		t.Errorf("code %d: %s", code, s.Err)
 	}
 }
@@ -219,7 +220,7 @@ func TestIgnored(t *testing.T) {
 	}
 	s := plugintest.New(t, nil, faults, plugintest.Held(), event("old", "hold h-b2f074 has no option"))
 	if code := root.Run(t.Context(), s.Env, []string{"resume", "h-b2f074", "retry", "-y"}); code != exit.Failed ||
-		!strings.Contains(s.Err.String(), "does not follow the answer: no open hold") {
+		!strings.Contains(s.Err.String(), "ignored the annotation: no open hold") {
 		t.Errorf("code %d: %s", code, s.Err)
 	}
 }

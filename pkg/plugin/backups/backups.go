@@ -31,11 +31,12 @@ type command struct {
 	timeout time.Duration
 }
 
-const long = `Has the operator take a backup of LINSTOR's database now, as docs/how-to/back-up-the-database.md says: it
-writes the annotation storage.linstor.dev/backup, waits for the backup to be in its store, and says where it lies.
+const long = `Back up LINSTOR's database now, as described in docs/how-to/back-up-the-database.md: the command
+writes the storage.linstor.dev/backup annotation, waits until the operator has stored the backup, and shows its
+location.
 
-Give it a name with --name: at most 63 lower-case letters, digits, hyphens and dots. Each name is taken once;
-without one the time is the name.`
+To set a name, use --name (at most 63 lowercase letters, digits, hyphens and dots). Each name can be used only once.
+The default name is the current time.`
 
 // Command is the command backup.
 func Command(env *access.Env) *cobra.Command {
@@ -56,13 +57,13 @@ func Command(env *access.Env) *cobra.Command {
 			return c.take(cmd.Context(), c.name)
 		},
 	}
-	cmd.Flags().StringVar(&c.name, "name", "", "the backup's name (default the time)")
-	cmd.Flags().DurationVar(&c.timeout, "timeout", 5*time.Minute, "how long to wait for the backup; 0 waits for ever")
+	cmd.Flags().StringVar(&c.name, "name", "", "name of the backup (default: the current time)")
+	cmd.Flags().DurationVar(&c.timeout, "timeout", 5*time.Minute, "how long to wait for the backup; 0 waits indefinitely")
 	cmd.AddCommand(&cobra.Command{
 		Use:   "list",
-		Short: "Show which backups the operator knows of, and where they lie",
-		Long: "Shows the last backup, the one that is being taken and the next one, and where they lie. The store " +
-			"itself may have\nmore: only its credentials can list it, and the plugin reads no Secret.",
+		Short: "Show the last, current and next backup, and where they are stored",
+		Long: "Show the last backup, the one in progress and the next one, and where they are stored. The store may " +
+			"contain\nmore backups, but listing them requires its credentials, and the plugin does not read Secrets.",
 		Args: access.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.list(cmd.Context()) },
 	})
@@ -83,8 +84,8 @@ func (c *command) read(ctx context.Context) (*v1alpha1.StorageCluster, error) {
 		return nil, err
 	}
 	if sc.Spec.Backup == nil {
-		return nil, errors.New("spec.backup is not set: the operator does not know where backups go; set spec.backup.s3 " +
-			"or spec.backup.claim first (docs/how-to/back-up-the-database.md)")
+		return nil, errors.New("spec.backup is not set, so backups cannot be stored; first set spec.backup.s3 or " +
+			"spec.backup.claim (docs/how-to/back-up-the-database.md)")
 	}
 	return sc, nil
 }
@@ -94,8 +95,8 @@ const attempts = 10
 
 func (c *command) take(ctx context.Context, name string) error {
 	if !shapeOfName.MatchString(name) {
-		return exit.Usagef("%q is no name of a backup: use at most 63 lower-case letters, digits, hyphens and dots, and "+
-			"begin and end with a letter or digit", name)
+		return exit.Usagef("%q is not a valid backup name: use at most 63 lowercase letters, digits, hyphens and dots, "+
+			"and start and end with a letter or digit", name)
 	}
 	ctx, cancel := access.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -122,20 +123,20 @@ func (c *command) take(ctx context.Context, name string) error {
 func refused(sc *v1alpha1.StorageCluster, name string) error {
 	st := sc.Status.Backup
 	if sc.Spec.Suspend {
-		return errors.New("spec.suspend is set: the operator takes no backup until it is false again")
+		return errors.New("spec.suspend is set: the operator does not take backups until it is false again")
 	}
 	if st == nil {
 		return nil
 	}
 	if st.Requested == name || st.Last != nil && st.Last.ID == manual(name) {
-		return fmt.Errorf("the backup %s was taken already: give another name", manual(name))
+		return fmt.Errorf("backup %s has already been taken: use a different name", manual(name))
 	}
 	if why := ended(st, name); why != "" {
 		return errors.New(why)
 	}
 	asked := sc.Annotations[v1alpha1.AnnotationBackup]
 	if asked != "" && asked != name && asked != st.Requested && ended(st, asked) == "" {
-		return fmt.Errorf("the backup %s was asked for and is not taken yet; look with \"kubectl linstor backup list\"",
+		return fmt.Errorf("backup %s has been requested but not yet taken; check with \"kubectl linstor backup list\"",
 			manual(asked))
 	}
 	return nil
@@ -170,22 +171,22 @@ func (c *command) await(ctx context.Context, name string) error {
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
 		if why == "" {
-			why = fmt.Sprintf("the operator says nothing of it: does it run (kubectl -n %s get pods)?",
-				v1alpha1.OperatorNamespace)
+			why = fmt.Sprintf("the operator has not reported anything about it; check whether it is running: kubectl -n "+
+				"%s get pods", v1alpha1.OperatorNamespace)
 		}
-		return fmt.Errorf("the backup %s is not there after %s (%w); the operator goes on trying: %s", manual(name),
+		return fmt.Errorf("backup %s was not taken within %s (%w), but the request remains: %s", manual(name),
 			c.timeout, err, why)
 	}
 	if err != nil {
-		return fmt.Errorf("it is not known whether the backup %s was taken: %w. It stays asked for; look with \"kubectl "+
+		return fmt.Errorf("unknown whether backup %s was taken: %w. The request remains; check with \"kubectl "+
 			"linstor backup list\"", manual(name), err)
 	}
 	if why := ended(last.Status.Backup, name); why != "" {
 		return errors.New(why)
 	}
 	if b := last.Status.Backup.Last; b == nil || b.ID != manual(name) {
-		access.Say(c.Out, fmt.Sprintf("%s was taken, and the status shows a later one by now; it lies in %s", manual(name),
-			c.place(ctx, last)))
+		access.Say(c.Out, fmt.Sprintf("%s was taken, but the status already shows a later backup; stored in %s",
+			manual(name), c.place(ctx, last)))
 		return nil
 	}
 	access.Say(c.Out, taken(last.Status.Backup.Last, c.place(ctx, last))...)
@@ -209,7 +210,7 @@ func trouble(sc *v1alpha1.StorageCluster, name string) string {
 // taken says what a backup is and where it lies.
 func taken(b *backupspec.Backup, place string) []string {
 	out := []string{
-		fmt.Sprintf("%s of %s, LINSTOR %s: %d volumes, %d bytes, verified by %s", b.ID,
+		fmt.Sprintf("%s, taken at %s with LINSTOR %s: %d volumes, %d bytes, verified by %s", b.ID,
 			b.Taken.UTC().Format(time.RFC3339), b.Linstor, b.ResourceDefinitions, b.Bytes, b.Verified),
 		"  " + place + file(b),
 	}
@@ -259,7 +260,7 @@ func (c *command) list(ctx context.Context) error {
 	if s3 := sc.Spec.Backup.S3; s3 != nil {
 		where += " at " + s3.Endpoint
 	}
-	access.Say(c.Out, "Backups lie in "+where)
+	access.Say(c.Out, "Backups are stored in "+where)
 	st := sc.Status.Backup
 	if st == nil {
 		st = &backupspec.BackupStatus{}
@@ -267,17 +268,17 @@ func (c *command) list(ctx context.Context) error {
 	if st.Last != nil {
 		access.Say(c.Out, append([]string{"Last:"}, indented(taken(st.Last, place))...)...)
 	} else {
-		access.Say(c.Out, "Last: none was taken yet")
+		access.Say(c.Out, "Last: none yet")
 	}
 	if cur := st.Current; cur != nil {
-		text := "Current: " + cur.ID + ", begun " + cur.Since.UTC().Format(time.RFC3339)
+		text := "Current: " + cur.ID + ", started " + cur.Since.UTC().Format(time.RFC3339)
 		if cur.Message != "" {
 			text += fmt.Sprintf(", failed %d times: %s", cur.Attempts, cur.Message)
 		}
 		access.Say(c.Out, c.Look().Wrap(text, "")...)
 	}
 	if st.Upgrade != "" {
-		access.Say(c.Out, "Before the upgrade that is pending: "+st.Upgrade)
+		access.Say(c.Out, "Before the pending upgrade: "+st.Upgrade)
 	}
 	if st.Next != nil {
 		access.Say(c.Out, "Next: "+st.Next.UTC().Format(time.RFC3339))

@@ -80,28 +80,28 @@ func TestBackup(t *testing.T) {
 		says    []string
 	}{
 		"taken": {cluster(), "--name before-the-move", takes, exit.Done, []string{
-			"manual-before-the-move of 2026-11-27T12:00:00Z", "12 volumes, 4711 bytes",
+			"manual-before-the-move, taken at 2026-11-27T12:00:00Z", "12 volumes, 4711 bytes",
 			"s3://my-backups/linstor/1b1e8c6e/20261127T120000Z-manual-before-the-move.json.gz"}},
 		"named by the time": {cluster(), "", takes, exit.Done, []string{"manual-20261127t120000z"}},
 		"fails": {cluster(), "--name mine --timeout 60ms", fails, exit.Failed,
-			[]string{"attempt 1 failed: there is no bucket", "goes on trying"}},
+			[]string{"attempt 1 failed: there is no bucket", "the request remains"}},
 		"nobody there": {cluster(), "--name mine --timeout 60ms", func(*v1alpha1.StorageCluster) {}, exit.Failed,
-			[]string{"does it run"}},
+			[]string{"check whether it is running"}},
 		"not configured":        {none, "--name mine", takes, exit.Failed, []string{"spec.backup is not set"}},
 		"suspended":             {suspended, "--name mine", takes, exit.Failed, []string{"spec.suspend"}},
-		"another one":           {busy, "--name mine", takes, exit.Failed, []string{"manual-other was asked for and"}},
-		"taken already":         {known, "--name mine", takes, exit.Failed, []string{"was taken already"}},
+		"another one":           {busy, "--name mine", takes, exit.Failed, []string{"manual-other has been requested but"}},
+		"taken already":         {known, "--name mine", takes, exit.Failed, []string{"has already been taken"}},
 		"it ends":               {cluster(), "--name mine", refuses, exit.Failed, []string{"LINSTOR is too old"}},
 		"it has ended":          {old, "--name mine", takes, exit.Failed, []string{"is not taken: LINSTOR is too old"}},
-		"another one has ended": {old, "--name yours", takes, exit.Done, []string{"manual-yours of"}},
-		"no name":               {cluster(), "--name Mine!", takes, exit.Usage, []string{"lower-case letters"}},
-		"an empty name":         {cluster(), "--name=", takes, exit.Usage, []string{"lower-case letters"}},
+		"another one has ended": {old, "--name yours", takes, exit.Done, []string{"manual-yours, taken at"}},
+		"no name":               {cluster(), "--name Mine!", takes, exit.Usage, []string{"lowercase letters"}},
+		"an empty name":         {cluster(), "--name=", takes, exit.Usage, []string{"lowercase letters"}},
 		"another one came later": {cluster(), "--name mine", func(sc *v1alpha1.StorageCluster) {
 			takes(sc)
 			sc.Status.Backup.Last.ID = "scheduled-20261127120001"
-		}, exit.Done, []string{"manual-mine was taken, and the status shows a later one"}},
-		"list": {cluster(), "list", takes, exit.Done, []string{"Backups lie in s3://my-backups/linstor/1b1e8c6e/ at " +
-			"https://s3.example.com", "scheduled-20261127090000", "Next: 2026-11-27T15:00:00Z"}},
+		}, exit.Done, []string{"manual-mine was taken, but the status already shows a later backup"}},
+		"list": {cluster(), "list", takes, exit.Done, []string{"Backups are stored in s3://my-backups/linstor/1b1e8c6e/ " +
+			"at https://s3.example.com", "scheduled-20261127090000", "Next: 2026-11-27T15:00:00Z"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := plugintest.New(t, nil, answers(c.follow), c.cluster, claim())
@@ -143,9 +143,9 @@ func TestBrokenConnection(t *testing.T) {
 		code  int
 		says  string
 	}{
-		"a restart": {apierrors.NewServiceUnavailable("the API server restarts"), exit.Done, "manual-mine of "},
+		"a restart": {apierrors.NewServiceUnavailable("the API server restarts"), exit.Done, "manual-mine, taken at "},
 		"no right any more": {apierrors.NewForbidden(resource, v1alpha1.ClusterName, nil), exit.Failed,
-			"It stays asked for"},
+			"The request remains"},
 	} {
 		faults, asked := answers(takes), false
 		patch := faults.Patch

@@ -25,23 +25,24 @@ type command struct {
 	timeout time.Duration
 }
 
-const long = `Shows the disks of each node: which pool a disk is in or would be in, and if it is in none, why.
-The operator judges them with the code that it chooses disks with. Nothing is written.
+const long = `Show the disks of each node: the pool that a disk is in or would be added to, or why the disk is not
+used. The operator evaluates the disks with the same code that selects them for pools. Nothing is written.
 
-With --filename the disks are judged by the entries of spec.storagePools of that manifest: try a rule before you
-apply it.
+With --filename, the command uses the entries of spec.storagePools in that manifest, so that you can test a rule before
+you apply it.
 
-Nodes that are named have a table. Of the others, those all of whose disks are in pools or not free are one line each,
-and more than five nodes of which the same is to be said are shown as one. --all gives each node its table.
+For each node that you specify, the command shows a table. Otherwise, it shows a node on a single line if all of its
+disks are in pools or not free, and combines more than five nodes that differ only in serial numbers. To show a table
+for every node, use --all.
 
-Exit codes: 0 shown; 1 an error; 2 wrong use; 6 the edit would be refused.`
+Exit codes: 0 shown; 1 error; 2 invalid usage; 6 the edit would be rejected.`
 
 // Command is the command disks.
 func Command(env *access.Env) *cobra.Command {
 	c := &command{Env: env}
 	cmd := &cobra.Command{
 		Use:   "disks [NODE...]",
-		Short: "Show which disks are used for pools, which would be, and why others are not",
+		Short: "Show which disks are or would be in pools, and why others are not",
 		Long:  long,
 		Example: `  kubectl linstor disks
   kubectl linstor disks node-1 node-2
@@ -51,10 +52,10 @@ func Command(env *access.Env) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVarP(&c.file, "filename", "f", "",
-		"the manifest of a StorageCluster by whose rules the disks are judged, - for the standard input")
+		"StorageCluster manifest whose rules are applied to the disks (- for standard input)")
 	c.output.Bind(cmd)
-	f.BoolVar(&c.all, "all", false, "a table for each node")
-	f.DurationVar(&c.timeout, "timeout", 2*time.Minute, "how long to wait for the operator; 0 waits for ever")
+	f.BoolVar(&c.all, "all", false, "show a table for each node")
+	f.DurationVar(&c.timeout, "timeout", 2*time.Minute, "how long to wait for the operator; 0 waits indefinitely")
 	return cmd
 }
 
@@ -102,8 +103,8 @@ func only(d *result.Disks, names []string) error {
 	}
 	for _, name := range names {
 		if !slices.ContainsFunc(d.Nodes, func(n result.NodeDisks) bool { return n.Name == name }) {
-			return fmt.Errorf("node %s takes no part in the StorageCluster: spec.nodes does not pick it, or there is no Node "+
-				"of that name (kubectl get nodes)", name)
+			return fmt.Errorf("node %s is not part of the StorageCluster: spec.nodes does not select it, or the Node does not "+
+				"exist (kubectl get nodes)", name)
 		}
 	}
 	d.Nodes = slices.DeleteFunc(d.Nodes, func(n result.NodeDisks) bool { return !slices.Contains(names, n.Name) })

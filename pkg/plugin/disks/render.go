@@ -19,12 +19,12 @@ var fates = []struct {
 	state tree.State
 }{
 	{result.InPool, "in a pool", tree.Well},
-	{result.BecomesPool, "to become part of one", tree.Busy},
-	{result.NeedsAnswer, "waiting for an answer", tree.Warn},
-	{result.NotUsed, "matched and not used", tree.Bad},
-	{result.NoMatch, "empty and not matched", tree.Note},
+	{result.BecomesPool, "being added to a pool", tree.Busy},
+	{result.NeedsAnswer, "waiting for your decision", tree.Warn},
+	{result.NotUsed, "matched but not used", tree.Bad},
+	{result.NoMatch, "empty but not matched", tree.Note},
 	{result.InUse, "not free", tree.Note},
-	{result.Unknown, "not known", tree.Unknown},
+	{result.Unknown, "unknown", tree.Unknown},
 }
 
 func stateOf(f result.Fate) tree.State {
@@ -66,7 +66,7 @@ func Lines(d *result.Disks, all bool, style tree.Style) []string {
 	out[0] = strings.Replace(out[0], cluster, style.Bold(cluster), 1)
 	for i := range d.Refusals {
 		r := &d.Refusals[i]
-		out = append(out, marked(style, tree.Bad, "refused by "+r.By, r.Message)...)
+		out = append(out, marked(style, tree.Bad, "rejected by "+r.By, r.Message)...)
 	}
 	for _, n := range d.Notes {
 		out = append(out, marked(style, tree.Warn, "", n)...)
@@ -80,10 +80,10 @@ func Lines(d *result.Disks, all bool, style tree.Style) []string {
 const cluster = "StorageCluster/linstor"
 
 func headline(d *result.Disks) string {
-	rules := map[result.Subject]string{result.Edit: "; by the rules of the edit",
-		result.Creation: "; by the rules of the new object"}[d.Of]
+	rules := map[result.Subject]string{result.Edit: "; evaluated against the edit's rules",
+		result.Creation: "; evaluated against the new object's rules"}[d.Of]
 	if len(d.Refusals) > 0 && len(d.Nodes) == 0 {
-		return cluster + ": the edit would be refused"
+		return cluster + ": the edit would be rejected"
 	}
 	var every []result.NodeDisk
 	for i := range d.Nodes {
@@ -178,7 +178,7 @@ func nodeLines(g *group, all bool, style tree.Style) []string {
 	}
 	summary := counted(g.Disks)
 	if len(g.names) > 1 {
-		summary = "each " + summary
+		summary = "each with " + summary
 	}
 	out := marked(style, state, g.title(), summary)
 	for _, why := range g.Unknown {

@@ -47,7 +47,7 @@ func table(g *group, style tree.Style) []string {
 	beside := style.Width-used >= roomy
 	head := strings.Repeat(" ", before) + line(heads, widths)
 	if beside {
-		head += "POOL, OR WHY NOT"
+		head += "POOL OR REASON"
 	}
 	out := []string{strings.TrimRight(head, " ")}
 	for i := range rows {

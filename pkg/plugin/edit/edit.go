@@ -54,7 +54,7 @@ func Manifest(in io.Reader, name string) (*unstructured.Unstructured, error) {
 		return nil, fmt.Errorf("read the manifest: %w", err)
 	}
 	if len(text) > mostManifest {
-		return nil, exit.Usagef("%s is larger than %d MiB: name a file with the StorageCluster alone", name,
+		return nil, exit.Usagef("%s exceeds the limit of %d MiB: use a file that contains only the StorageCluster", name,
 			mostManifest>>20)
 	}
 	var found *unstructured.Unstructured
@@ -62,16 +62,17 @@ func Manifest(in io.Reader, name string) (*unstructured.Unstructured, error) {
 		u := &unstructured.Unstructured{}
 		switch err := d.Decode(&u.Object); {
 		case errors.Is(err, io.EOF) && found == nil:
-			return nil, exit.Usagef("%s has no StorageCluster", name)
+			return nil, exit.Usagef("%s contains no StorageCluster", name)
 		case errors.Is(err, io.EOF):
 			return found, nil
 		case err != nil:
 			return nil, fmt.Errorf("read %s: %w", name, err)
 		case u.GetKind() != kind.Kind:
 		case found != nil:
-			return nil, exit.Usagef("%s has two StorageClusters, and a Kubernetes cluster has one", name)
+			return nil, exit.Usagef("%s contains more than one StorageCluster, but a Kubernetes cluster can have only one",
+				name)
 		case u.GetName() == "":
-			return nil, exit.Usagef("the StorageCluster of %s has no name: metadata.name is %s", name, v1alpha1.ClusterName)
+			return nil, exit.Usagef("the StorageCluster in %s has no name: set metadata.name to %s", name, v1alpha1.ClusterName)
 		default:
 			found = u
 		}
@@ -129,7 +130,7 @@ func (d DryRun) Apply(ctx context.Context, manifest *unstructured.Unstructured) 
 		return nil, d.explain(err, "patch", name)
 	}
 	if out.Stored, err = json.Marshal(judged(edited)); err != nil {
-		return nil, fmt.Errorf("read what the API server would store: %w", err)
+		return nil, fmt.Errorf("read the result of the dry run: %w", err)
 	}
 	return out, nil
 }

@@ -58,8 +58,8 @@ func Read[T any](said []byte, what string, whole func(*T) bool) (*T, error) {
 	out := new(T)
 	err := json.Unmarshal(said, out)
 	if err != nil || !whole(out) {
-		return nil, fmt.Errorf("read what the operator has said: %w", errors.Join(err, fmt.Errorf(
-			"it is no %s; are plugin and operator of the same version (kubectl linstor version)?", what)))
+		return nil, fmt.Errorf("read the operator's output: %w", errors.Join(err, fmt.Errorf(
+			"not a %s; check that the plugin and the operator have the same version (kubectl linstor version)", what)))
 	}
 	return out, nil
 }

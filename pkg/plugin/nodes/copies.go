@@ -62,8 +62,8 @@ func parse[T any](data []byte, what string, entry func(*T) (bool, string)) ([]T,
 	}
 	for i := range out {
 		if ok, message := entry(&out[i]); !ok {
-			return nil, fmt.Errorf("read LINSTOR's list of %s: it has an entry without a name: %s", what,
-				cmp.Or(text.Head(message, 200), "(it says nothing)"))
+			return nil, fmt.Errorf("read LINSTOR's list of %s: an entry has no name: %s", what,
+				cmp.Or(text.Head(message, 200), "(no message)"))
 		}
 	}
 	return out, nil
@@ -184,31 +184,33 @@ func consequences(ctx context.Context, linstor Linstor, st *v1alpha1.NodesStatus
 		if errors.Is(err, context.Canceled) {
 			return nil
 		}
-		return []string{"It could not be found out which volumes have their last copy there: " + err.Error(),
-			"Look yourself: kubectl -n linstor-storage exec deploy/linstor-controller -c linstor-controller -- linstor " +
+		return []string{"Could not determine which volumes have their last replica on the node: " + err.Error(),
+			"Check manually: kubectl -n linstor-storage exec deploy/linstor-controller -c linstor-controller -- linstor " +
 				"resource list --nodes " + node}
 	}
 	if c.All == 0 && len(c.InUse) == 0 {
-		return []string{"No volume has a copy on " + node + "."}
+		return []string{"Node " + node + " does not have a replica of any volume."}
 	}
-	out := []string{fmt.Sprintf("%s %s a copy on %s.", text.Amount(c.All, "volume", "volumes"),
+	out := []string{fmt.Sprintf("%s %s a replica on %s.", text.Amount(c.All, "volume", "volumes"),
 		map[bool]string{true: "has", false: "have"}[c.All == 1], node)}
 	switch {
 	case len(c.Last) == 0:
-		out = append(out, "Each of them has a good copy elsewhere, on a node that is online and stays.")
+		out = append(out, "Each of these volumes also has an up-to-date replica on another node that is online and not "+
+			"leaving.")
 	case forGood:
-		out = append(out, fmt.Sprintf("LAST COPY: no other node is known to have a good copy of %s. The operator does not "+
-			"give a last copy up; it moves it, or asks (LastReplicaAtRisk).", text.ListSome(c.Last)))
+		out = append(out, fmt.Sprintf("LAST REPLICA: no other node is known to have an up-to-date replica of %s. The "+
+			"operator never deletes the last replica of a volume: it moves the replica, or opens the LastReplicaAtRisk hold.",
+			text.ListSome(c.Last)))
 	default:
-		out = append(out, fmt.Sprintf("LAST COPY: no other node is known to have a good copy of %s. Nobody can use that "+
-			"while the node is down.", text.ListSome(c.Last)))
+		out = append(out, fmt.Sprintf("LAST REPLICA: no other node is known to have an up-to-date replica of %s. These "+
+			"volumes are unavailable while the node is down.", text.ListSome(c.Last)))
 	}
 	if more := int(st.LeavingCount) - len(st.Leaving); more > 0 {
-		out = append(out, fmt.Sprintf("That is not the whole answer: the status names %d of %d nodes that leave, and a "+
-			"copy on one of the others counts as good here.", len(st.Leaving), st.LeavingCount))
+		out = append(out, fmt.Sprintf("Incomplete: the status names only %d of %d leaving nodes; replicas on the others "+
+			"are counted as up to date here.", len(st.Leaving), st.LeavingCount))
 	}
 	if len(c.InUse) > 0 {
-		out = append(out, fmt.Sprintf("In use there: %s. Drain the node.", text.ListSome(c.InUse)))
+		out = append(out, fmt.Sprintf("Volumes in use on the node: %s. Drain the node first.", text.ListSome(c.InUse)))
 	}
 	return out
 }

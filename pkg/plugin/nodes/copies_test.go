@@ -16,10 +16,10 @@ const good = `"volumes":[{"state":{"disk_state":"UpToDate"}}]`
 
 // TestGoodCopy: the copy elsewhere counts only if it is one that the operator would rely on.
 func TestGoodCopy(t *testing.T) {
-	const last = "no other node is known to have a good copy of pvc-1."
+	const last = "no other node is known to have an up-to-date replica of pvc-1."
 	for name, c := range map[string]struct{ elsewhere, want string }{
-		"good":            {`"node_name":"node-1",` + good, "Each of them has a good copy elsewhere"},
-		"other case":      {`"node_name":"NODE-1",` + good, "Each of them has a good copy elsewhere"},
+		"good":            {`"node_name":"node-1",` + good, "Each of these volumes also has an up-to-date replica on"},
+		"other case":      {`"node_name":"NODE-1",` + good, "Each of these volumes also has an up-to-date replica on"},
 		"being deleted":   {`"node_name":"node-1","flags":["DELETE"],` + good, last},
 		"losing its DRBD": {`"node_name":"node-1","flags":["DRBD_DELETE"],` + good, last},
 		"being evacuated": {`"node_name":"node-1","flags":["EVACUATE"],` + good, last},
@@ -40,7 +40,7 @@ func TestGoodCopy(t *testing.T) {
 		})
 		list := `[[{"name":"pvc-1","node_name":"node-2",` + good + `},{"name":"PVC-1",` + c.elsewhere + `}]]`
 		_, said := run(t, s, linstor(list, nil), "maintenance", "on", "node-2", "-y")
-		if !strings.Contains(said, c.want) || strings.Contains(said, "not the whole answer") {
+		if !strings.Contains(said, c.want) || strings.Contains(said, "Incomplete: the status names") {
 			t.Errorf("%s: no %q in %s", name, c.want, said)
 		}
 	}
@@ -54,7 +54,7 @@ func TestWorthless(t *testing.T) {
 		`[[{"name":"pvc-1","node_name":"node-2",` + half + `}]]`:                                                    true,
 	} {
 		_, said := run(t, server(t, nil, notices()), linstor(list, nil), "maintenance", "on", "node-2", "-y")
-		if got := strings.Contains(said, "LAST COPY"); got != last {
+		if got := strings.Contains(said, "LAST REPLICA"); got != last {
 			t.Errorf("%s: a last copy %t: %s", list, got, said)
 		}
 	}
@@ -65,14 +65,14 @@ func TestErrorsForLists(t *testing.T) {
 	for _, list := range []string{`[{"ret_code":-1,"message":"the controller is starting"}]`, `[[{"ret_code":-1}]]`,
 		`[[{"name":"pvc-1"}]]`, `{}`, ``} {
 		code, said := run(t, server(t, nil, notices()), linstor(list, nil), "maintenance", "on", "node-2", "-y")
-		if code != exit.Done || strings.Contains(said, "No volume has") ||
-			!strings.Contains(said, "could not be found out") {
+		if code != exit.Done || strings.Contains(said, "does not have a replica") ||
+			!strings.Contains(said, "Could not determine") {
 			t.Errorf("%s: code %d: %s", list, code, said)
 		}
 	}
 	_, said := run(t, server(t, nil, notices()), linstor(`[{"message":"the controller is starting"}]`, nil),
 		"maintenance", "on", "node-2", "-y")
-	expect(t, said, "an entry without a name: the controller is starting")
+	expect(t, said, "an entry has no name: the controller is starting")
 }
 
 // TestManyVolumes: LINSTOR is asked about the node, and then about its volumes, some at a time.
@@ -90,7 +90,7 @@ func TestManyVolumes(t *testing.T) {
 		return answer(ctx, args...)
 	}
 	_, said := run(t, server(t, nil, notices()), counting, "maintenance", "on", "node-2", "-y")
-	expect(t, said, "250 volumes have a copy on node-2.", "good copy of pvc-0.")
+	expect(t, said, "250 volumes have a replica on node-2.", "up-to-date replica of pvc-0.")
 	want := "resource list --nodes 7, node list 5, resource list --resources 106, resource list --resources 106, " +
 		"resource list --resources 56"
 	if got := strings.Join(calls, ", "); got != want {

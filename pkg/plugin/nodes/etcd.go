@@ -23,23 +23,24 @@ func etcdTrouble(sc *v1alpha1.StorageCluster, node string) (lines []string) {
 	}
 	own := st.Members[i]
 	if spec.Replicas == 1 && len(st.Members) == 1 {
-		return []string{fmt.Sprintf("It has the only member of etcd, %s: LINSTOR can do nothing while the node is down.",
-			own.Name)}
+		return []string{fmt.Sprintf("ETCD: the only etcd member, %s, is running on this node. LINSTOR cannot work while "+
+			"the node is down.", own.Name)}
 	}
 	for _, m := range st.Members {
 		votes := m.Role == etcdspec.RoleVoter || m.Role == etcdspec.RoleLeader
 		if m.Name != own.Name && (!votes || !m.Healthy) {
-			lines = append(lines, fmt.Sprintf("ETCD: the node has member %s of etcd, and member %s on node %s is not well. "+
-				"Without both LINSTOR may lose its database until they are back: wait.", own.Name, m.Name, m.Node))
+			lines = append(lines, fmt.Sprintf("ETCD: etcd member %s is running on this node, and member %s on node %s is not "+
+				"healthy. Without both of them, LINSTOR may be unable to use its database. Wait until the other member is "+
+				"healthy.", own.Name, m.Name, m.Node))
 		}
 	}
 	if len(lines) == 0 && st.Replicas < spec.Replicas {
-		lines = append(lines, fmt.Sprintf("ETCD: the node has member %s of etcd, and only %d of %d members have a vote: "+
-			"wait for the others.", own.Name, st.Replicas, spec.Replicas))
+		lines = append(lines, fmt.Sprintf("ETCD: etcd member %s is running on this node, and only %d of %d members can "+
+			"vote. Wait until all members can vote.", own.Name, st.Replicas, spec.Replicas))
 	}
 	if c := meta.FindStatusCondition(sc.Status.Conditions, conditions.DatabaseReady); c != nil && c.Status != "True" {
-		lines = append(lines, fmt.Sprintf("ETCD: the node has member %s of etcd, and the database is not well: %s", own.Name,
-			c.Message))
+		lines = append(lines, fmt.Sprintf("ETCD: etcd member %s is running on this node, and the database is not healthy: "+
+			"%s", own.Name, c.Message))
 	}
 	return lines
 }

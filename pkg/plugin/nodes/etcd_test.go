@@ -21,19 +21,19 @@ func TestMaintenanceAndEtcd(t *testing.T) {
 	}{
 		"all are well": {func(*v1alpha1.StorageCluster) {}, ""},
 		"another one is away": {func(sc *v1alpha1.StorageCluster) { sc.Status.Etcd.Members[0].Healthy = false },
-			"member node-1-1 on node node-1 is not well"},
+			"member node-1-1 on node node-1 is not healthy"},
 		"one learns": {func(sc *v1alpha1.StorageCluster) { sc.Status.Etcd.Members[2].Role = etcdspec.RoleLearner },
-			"member node-3-3 on node node-3 is not well"},
+			"member node-3-3 on node node-3 is not healthy"},
 		"it is away itself": {func(sc *v1alpha1.StorageCluster) { sc.Status.Etcd.Members[1].Healthy = false }, ""},
 		"one lacks": {func(sc *v1alpha1.StorageCluster) {
 			sc.Status.Etcd.Members, sc.Status.Etcd.Replicas = sc.Status.Etcd.Members[:2], 2
-		}, "only 2 of 3 members have a vote"},
+		}, "only 2 of 3 members can vote"},
 		"nothing is known": {func(sc *v1alpha1.StorageCluster) {
 			plugintest.SetCondition(sc, conditions.DatabaseReady, metav1.ConditionUnknown, "EtcdUnknown", "no notes")
-		}, "the database is not well: no notes"},
+		}, "the database is not healthy: no notes"},
 		"the only one": {func(sc *v1alpha1.StorageCluster) {
 			sc.Spec.Database.ManagedEtcd.Replicas, sc.Status.Etcd.Members = 1, sc.Status.Etcd.Members[1:2]
-		}, "the only member of etcd, node-2-2"},
+		}, "the only etcd member, node-2-2"},
 		"it has none": {func(sc *v1alpha1.StorageCluster) {
 			sc.Status.Etcd.Members[1].Node, sc.Status.Etcd.Members[0].Healthy = "node-4", false
 		}, ""},

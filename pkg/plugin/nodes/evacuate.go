@@ -25,21 +25,23 @@ import (
 // defaultTaint makes a node leave that no label picks.
 const defaultTaint = "storage.linstor.dev/evacuate=:NoSchedule"
 
-const evacuateLong = `Lets a node leave the StorageCluster, and LINSTOR rebuild its data on other nodes, as
-docs/how-to/remove-a-node.md says. Drain the node first.
+const evacuateLong = `Evacuate a node: the operator removes it from the StorageCluster, and LINSTOR rebuilds its data
+on other nodes, as described in docs/how-to/remove-a-node.md. Drain the node first.
 
-It sets spec.nodes.removalPolicy to Evacuate, if that is something else, and taints the node, which then leaves when
-the taint has lasted for ten minutes; or with --remove-label takes away a label that spec.nodes.nodeSelector or
-nodeAffinity asks for, which counts at once. The operator never gives up the last good copy of a volume.
+The command sets spec.nodes.removalPolicy to Evacuate and adds a taint to the node. The evacuation starts after the
+node has had the taint for ten minutes. With --remove-label, the command does not add a taint, but removes a label that
+spec.nodes.nodeSelector or nodeAffinity requires. The evacuation then starts after half a minute. The operator never
+deletes the last up-to-date replica of a volume.
 
-Which volumes have their last good copy there, and what else is about to happen, is shown first.`
+Before it changes anything, the command shows which volumes have their last up-to-date replica on the node, and what
+else will happen.`
 
 // Evacuate is the command evacuate. linstor looks into LINSTOR; nil for the usual way.
 func Evacuate(env *access.Env, linstor Linstor) *cobra.Command {
 	c := newCommand(env, linstor)
 	cmd := &cobra.Command{
 		Use:   "evacuate NODE",
-		Short: "Let a node leave, and its data move to other nodes",
+		Short: "Evacuate a node: remove it and move its data to other nodes",
 		Long:  evacuateLong,
 		Example: `  kubectl drain node-3 --ignore-daemonsets --delete-emptydir-data
   kubectl linstor evacuate node-3
@@ -49,11 +51,11 @@ func Evacuate(env *access.Env, linstor Linstor) *cobra.Command {
 		ValidArgsFunction: members(env),
 	}
 	f := cmd.Flags()
-	f.StringVar(&c.taint, "taint", defaultTaint, "the taint that makes the node leave")
-	f.StringVar(&c.label, "remove-label", "", "take away this label, which spec.nodes asks for, in place of a taint")
-	f.BoolVar(&c.undrained, "undrained", false, "go on although the node is not cordoned; what is in use does not move")
-	f.BoolVarP(&c.yes, "yes", "y", false, "do not ask first")
-	f.DurationVar(&c.timeout, "timeout", time.Minute, "how long to try to write; 0 tries for ever")
+	f.StringVar(&c.taint, "taint", defaultTaint, "taint to add to the node, which starts its removal")
+	f.StringVar(&c.label, "remove-label", "", "instead of adding a taint, remove this label, which spec.nodes requires")
+	f.BoolVar(&c.undrained, "undrained", false, "continue if the node is not cordoned; replicas in use are not moved")
+	f.BoolVarP(&c.yes, "yes", "y", false, "skip the confirmation")
+	f.DurationVar(&c.timeout, "timeout", time.Minute, "how long to retry writes; 0 retries indefinitely")
 	return cmd
 }
 
@@ -63,7 +65,7 @@ func parseTaint(s string) (corev1.Taint, error) {
 	key, value, _ := strings.Cut(rest, "=")
 	t := corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)}
 	if !ok || key == "" || t.Effect != corev1.TaintEffectNoSchedule && t.Effect != corev1.TaintEffectNoExecute {
-		return t, exit.Usagef("--taint %q is not of the form key=value:NoSchedule or key=value:NoExecute", s)
+		return t, exit.Usagef("--taint %q must have the form key=value:NoSchedule or key=value:NoExecute", s)
 	}
 	return t, nil
 }
@@ -81,7 +83,7 @@ func (c *command) evacuate(ctx context.Context, name string) error {
 		return err
 	}
 	c.explain(c.plan(ctx, sc, n, &taint))
-	if err := c.Confirm(ctx, "Let "+name+" leave?", c.yes); err != nil {
+	if err := c.Confirm(ctx, "Evacuate "+name+"?", c.yes); err != nil {
 		return err
 	}
 	ctx, cancel := access.WithTimeout(ctx, c.timeout)
@@ -98,7 +100,7 @@ type agreed struct {
 
 // errChanged says that what the user has agreed to is not so any more.
 func errChanged(what string) error {
-	return fmt.Errorf("%s changed meanwhile; look again with \"kubectl linstor evacuate\"", what)
+	return fmt.Errorf("%s has changed in the meantime; run \"kubectl linstor evacuate\" again", what)
 }
 
 // stillCluster is an error if the StorageCluster is not as it was when the user agreed.
@@ -107,7 +109,7 @@ func (a *agreed) stillCluster(sc *v1alpha1.StorageCluster) error {
 	case sc.UID != a.cluster.UID:
 		return errChanged("the StorageCluster")
 	case was != is:
-		return errChanged(fmt.Sprintf("spec.nodes.removalPolicy was %s and is %s: it", was, is))
+		return errChanged(fmt.Sprintf("spec.nodes.removalPolicy (was %s, is now %s)", was, is))
 	}
 	return nil
 }
@@ -118,7 +120,7 @@ func (c *command) stillNode(a *agreed, sc *v1alpha1.StorageCluster, n *corev1.No
 	case n.UID != a.node.UID:
 		return errChanged("node " + n.Name)
 	case leavingState(sc, n.Name) != leavingState(a.cluster, n.Name):
-		return errChanged("how far node " + n.Name + " leaves")
+		return errChanged("the removal state of node " + n.Name)
 	}
 	return c.possible(sc, n, a.taint)
 }
@@ -155,8 +157,8 @@ func (c *command) carryOut(ctx context.Context, a *agreed) error {
 		if kept {
 			return err
 		}
-		return fmt.Errorf("node %s has %s, and spec.nodes.removalPolicy is still %s, so that its data stays: %w; to take "+
-			"that back: %s", name, c.written(a.taint), a.cluster.Spec.Nodes.RemovalPolicy, err, c.back(a.node, a.taint))
+		return fmt.Errorf("node %s %s, but spec.nodes.removalPolicy is still %s, so its data is not moved: %w; "+
+			"to revert, run: %s", name, c.written(a.taint), a.cluster.Spec.Nodes.RemovalPolicy, err, c.back(a.node, a.taint))
 	}
 	access.Say(c.Out, c.done(a, kept)...)
 	return nil
@@ -178,17 +180,17 @@ func (c *command) possible(sc *v1alpha1.StorageCluster, n *corev1.Node, taint *c
 	state := leavingState(sc, n.Name)
 	switch {
 	case sc.Spec.Suspend:
-		return fmt.Errorf("spec.suspend is set: the operator lets no node leave until it is false again")
+		return fmt.Errorf("spec.suspend is set: the operator does not remove nodes until it is false again")
 	case sc.DeletionTimestamp != nil:
 		return fmt.Errorf("the StorageCluster is being deleted")
 	case state != "" && (state != v1alpha1.LeavingRetained || spec.RemovalPolicy == v1alpha1.NodesEvacuate):
-		return fmt.Errorf("node %s leaves already; look with \"kubectl linstor status\"", n.Name)
+		return fmt.Errorf("node %s is already being removed; check with \"kubectl linstor status\"", n.Name)
 	case !n.Spec.Unschedulable && !c.undrained:
-		return fmt.Errorf("node %s is not drained, and LINSTOR does not move a copy that is in use; first: kubectl drain "+
-			"%s --ignore-daemonsets --delete-emptydir-data (or say --undrained)", n.Name, n.Name)
+		return fmt.Errorf("node %s is not drained, and LINSTOR does not move replicas that are in use; first run: kubectl "+
+			"drain %s --ignore-daemonsets --delete-emptydir-data (or use --undrained)", n.Name, n.Name)
 	case announced(n):
-		return fmt.Errorf("node %s is under maintenance, and nothing moves from it meanwhile; first: kubectl linstor "+
-			"maintenance off %s", n.Name, n.Name)
+		return fmt.Errorf("node %s is under maintenance, and nodes under maintenance are not evacuated; first run: "+
+			"kubectl linstor maintenance off %s", n.Name, n.Name)
 	}
 	if state == v1alpha1.LeavingRetained {
 		return nil // nothing is written to it
@@ -197,18 +199,18 @@ func (c *command) possible(sc *v1alpha1.StorageCluster, n *corev1.Node, taint *c
 		without := maps.Clone(n.Labels)
 		delete(without, c.label)
 		if nodespec.Picks(spec.NodeSelector, spec.NodeAffinity, without) {
-			return fmt.Errorf("neither spec.nodes.nodeSelector nor spec.nodes.nodeAffinity asks for the label %q, so that the "+
-				"node would stay; they look at %s", c.label, labelsOf(spec))
+			return fmt.Errorf("neither spec.nodes.nodeSelector nor spec.nodes.nodeAffinity requires label %q, so the node "+
+				"would not be removed; required labels: %s", c.label, labelsOf(spec))
 		}
 		return nil
 	}
 	if p := taints.Find(taint.Key); p != nil {
-		return fmt.Errorf("the operator lets no node leave because of the taint %s, which others put on nodes for a while "+
-			"(%s): give another one with --taint", taint.ToString(), p.Whose)
+		return fmt.Errorf("the operator ignores taint %s, which is set on nodes only temporarily (%s): specify a "+
+			"different taint with --taint", taint.ToString(), p.Whose)
 	}
 	if !taints.Counts(spec, taint, false) {
-		return fmt.Errorf("spec.nodes.tolerations tolerates the taint %s, so that the node would stay: give another one "+
-			"with --taint, or a label of spec.nodes.nodeSelector with --remove-label", taint.ToString())
+		return fmt.Errorf("spec.nodes.tolerations tolerates taint %s, so the node would not be removed: specify a "+
+			"different taint with --taint, or a label from spec.nodes.nodeSelector with --remove-label", taint.ToString())
 	}
 	return nil
 }
@@ -224,7 +226,7 @@ func labelsOf(spec *v1alpha1.NodesSpec) string {
 		}
 	}
 	if len(keys) == 0 {
-		return "no label"
+		return "none"
 	}
 	slices.Sort(keys)
 	return strings.Join(slices.Compact(keys), ", ")
@@ -237,26 +239,28 @@ func (c *command) plan(ctx context.Context, sc *v1alpha1.StorageCluster, n *core
 	out := consequences(ctx, c.linstor, &st.Nodes, n.Name, true)
 	for i := range st.Pools.ByPool {
 		if p := &st.Pools.ByPool[i]; statusview.Space(p.Capacity, p.Free) != "" {
-			out = append(out, fmt.Sprintf("Pool %s has %s on all nodes together, %s included.", p.Name,
+			out = append(out, fmt.Sprintf("Pool %s: %s across all nodes, including %s.", p.Name,
 				statusview.Space(p.Capacity, p.Free), n.Name))
 		}
 	}
 	if left := st.Nodes.Members - 1; left < 3 {
-		out = append(out, fmt.Sprintf("%s will be left: a volume with more copies than that stays without one.",
+		out = append(out, fmt.Sprintf("%s will remain. Volumes that require more replicas than that will lack a replica.",
 			text.NodesOf(int(left))))
 	}
 	if policy := sc.Spec.Nodes.RemovalPolicy; policy != v1alpha1.NodesEvacuate {
-		out = append(out, fmt.Sprintf("spec.nodes.removalPolicy is %s, and becomes Evacuate.", policy))
+		out = append(out, fmt.Sprintf("spec.nodes.removalPolicy changes from %s to Evacuate.", policy))
 		out = append(out, alsoEvacuated(&st.Nodes, n.Name)...)
 	}
 	switch {
 	case leavingState(sc, n.Name) == v1alpha1.LeavingRetained:
-		return append(out, fmt.Sprintf("Node %s leaves already, and was kept: nothing is written to it, and its data "+
-			"begins to move at once. Taking a taint away does not bring it back unless it leaves because of that one.", n.Name))
+		return append(out, fmt.Sprintf("Node %s is already being removed, but its data has been retained. The Node object "+
+			"remains unchanged, and the evacuation starts at once. Removing a taint stops it only if the taint is the reason "+
+			"for the removal.", n.Name))
 	case c.label != "":
-		return append(out, fmt.Sprintf("Node %s loses the label %s, and leaves after half a minute.", n.Name, c.label))
+		return append(out, fmt.Sprintf("Label %s is removed from node %s. The evacuation starts after half a minute.",
+			c.label, n.Name))
 	default:
-		return append(out, fmt.Sprintf("Node %s gets the taint %s, and leaves when it has lasted for ten minutes.", n.Name,
+		return append(out, fmt.Sprintf("Node %s gets taint %s. The evacuation starts after ten minutes.", n.Name,
 			taint.ToString()))
 	}
 }
@@ -273,10 +277,11 @@ func alsoEvacuated(st *v1alpha1.NodesStatus, node string) []string {
 	if count == 0 {
 		return nil
 	}
-	out := []string{fmt.Sprintf("That also evacuates what was kept until now: %s.", text.Listed(names, count))}
+	out := []string{fmt.Sprintf("This also evacuates nodes whose data has been retained until now: %s.",
+		text.Listed(names, count))}
 	if count > len(names) && len(names) == len(st.Leaving) {
-		out = append(out, fmt.Sprintf("The status does not name them all: if %s is one of them, its data begins to move at "+
-			"once.", node))
+		out = append(out, fmt.Sprintf("The status does not list all of them: if %s is one of them, its evacuation starts "+
+			"at once.", node))
 	}
 	return out
 }
@@ -319,9 +324,9 @@ func (c *command) send(ctx context.Context, n *corev1.Node, taint *corev1.Taint)
 // written is what a Node has got, or lost.
 func (c *command) written(taint *corev1.Taint) string {
 	if c.label != "" {
-		return "lost the label " + c.label
+		return "no longer has the label " + c.label
 	}
-	return "got the taint " + taint.ToString()
+	return "now has the taint " + taint.ToString()
 }
 
 // back is how to take back what was written to a Node.
@@ -344,8 +349,8 @@ func (c *command) done(a *agreed, kept bool) []string {
 		when = "in half a minute"
 	}
 	return []string{
-		fmt.Sprintf("Node %s leaves %s. Watch it: kubectl linstor status --watch", name, when),
-		"Until it is gone, you can change your mind: " + back,
-		"When it is gone from the status, delete the Node and switch the machine off.",
+		fmt.Sprintf("The evacuation of node %s starts %s. To watch it, run: kubectl linstor status --watch", name, when),
+		"Until the node has been removed, you can cancel this: " + back,
+		"When the node no longer appears in the status, delete its Node object and power off the machine.",
 	}
 }

@@ -45,9 +45,9 @@ func TestEvacuate(t *testing.T) {
 		n.Spec.Taints = []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoSchedule}}
 	})
 	code, said := run(t, s, linstor(resources, nil), "evacuate", "node-2", "-y")
-	expect(t, said, "LAST COPY", "pvc-2, pvc-3", "spec.nodes.removalPolicy is Retain, and becomes Evacuate.",
-		"also evacuates what was kept until now: node-7", "2 nodes will be left", "1200Gi free",
-		"gets the taint storage.linstor.dev/evacuate:NoSchedule", "Node node-2 leaves in ten minutes",
+	expect(t, said, "LAST REPLICA", "pvc-2, pvc-3", "spec.nodes.removalPolicy changes from Retain to Evacuate.",
+		"also evacuates nodes whose data has been retained until now: node-7", "2 nodes will remain", "1200Gi free",
+		"gets taint storage.linstor.dev/evacuate:NoSchedule", "The evacuation of node node-2 starts in ten minutes",
 		"kubectl taint node node-2 storage.linstor.dev/evacuate:NoSchedule-")
 	taints := node(t, s, "node-2").Spec.Taints
 	if code != exit.Done || policy(t, s) != v1alpha1.NodesEvacuate || len(taints) != 2 ||
@@ -59,8 +59,8 @@ func TestEvacuate(t *testing.T) {
 		n.Labels["disk"] = "ssd"
 	})
 	code, said = run(t, s, linstor("[[]]", nil), "evacuate", "node-2", "--remove-label", "disk", "-y")
-	expect(t, said, "No volume has a copy on node-2.", "loses the label disk", "leaves in half a minute")
-	expect(t, said, "kubectl label node node-2 disk=ssd")
+	expect(t, said, "Node node-2 does not have a replica of any volume.", "Label disk is removed from node node-2")
+	expect(t, said, "starts in half a minute", "kubectl label node node-2 disk=ssd")
 	if n := node(t, s, "node-2"); code != exit.Done || n.Labels["disk"] != "" || len(n.Spec.Taints) > 0 {
 		t.Errorf("code %d, labels %v", code, n.Labels)
 	}
@@ -78,19 +78,19 @@ func TestEvacuateRefused(t *testing.T) {
 		"suspended": {"node-2", "spec.suspend", func(sc *v1alpha1.StorageCluster, _ *corev1.Node) {
 			sc.Spec.Suspend = true
 		}},
-		"leaves": {"node-2", "leaves already", func(sc *v1alpha1.StorageCluster, _ *corev1.Node) {
+		"leaves": {"node-2", "is already being removed", func(sc *v1alpha1.StorageCluster, _ *corev1.Node) {
 			sc.Status.Nodes.Leaving = []v1alpha1.LeavingNode{{Name: "node-2", State: v1alpha1.LeavingEvacuating}}
 		}},
 		"maintenance": {"node-2", "maintenance off node-2", func(_ *v1alpha1.StorageCluster, n *corev1.Node) {
 			n.Annotations = map[string]string{v1alpha1.AnnotationMaintenance: "true"}
 		}},
-		"tolerated": {"node-2", "tolerates the taint", func(sc *v1alpha1.StorageCluster, _ *corev1.Node) {
+		"tolerated": {"node-2", "tolerates taint", func(sc *v1alpha1.StorageCluster, _ *corev1.Node) {
 			sc.Spec.Nodes.Tolerations = []v1alpha1.Toleration{{Operator: corev1.TolerationOpExists}}
 		}},
-		"passing": {"node-2 --taint medik8s.io/drain=evacuate:NoSchedule", "lets no node leave because of the " +
+		"passing": {"node-2 --taint medik8s.io/drain=evacuate:NoSchedule", "the operator ignores " +
 			"taint medik8s.io/drain=evacuate:NoSchedule", nil},
-		"not asked for": {"node-2 --remove-label x", "they look at no label", nil},
-		"no taint":      {"node-2 --taint a=b:PreferNoSchedule", "is not of the form", nil},
+		"not asked for": {"node-2 --remove-label x", "required labels: none", nil},
+		"no taint":      {"node-2 --taint a=b:PreferNoSchedule", "must have the form", nil},
 	} {
 		var changes []change
 		if c.change != nil {
@@ -138,7 +138,7 @@ func TestEvacuateHalfDone(t *testing.T) {
 
 	s = server(t, nil, forbids("storageclusters", false))
 	code, said = run(t, s, linstor("[[]]", nil), "evacuate", "node-2", "-y")
-	expect(t, said, "node node-2 has got the taint storage.linstor.dev/evacuate:NoSchedule",
+	expect(t, said, "node node-2 now has the taint storage.linstor.dev/evacuate:NoSchedule",
 		"spec.nodes.removalPolicy is still Retain", "kubectl taint node node-2 storage.linstor.dev/evacuate:NoSchedule-")
 	if code == exit.Done || policy(t, s) != v1alpha1.NodesRetain || len(node(t, s, "node-2").Spec.Taints) != 1 {
 		t.Errorf("code %d, policy %s, taints %v", code, policy(t, s), node(t, s, "node-2").Spec.Taints)
@@ -152,8 +152,8 @@ func TestEvacuateRetained(t *testing.T) {
 		sc.Status.Nodes.LeavingCount = 1
 	})
 	code, said := run(t, s, linstor("[[]]", nil), "evacuate", "node-2", "-y")
-	expect(t, said, "Node node-2 leaves already, and was kept", "its data begins to move at once",
-		"Taking a taint away does not bring it back", "Node node-2 leaves now.",
+	expect(t, said, "Node node-2 is already being removed, but its data has been retained",
+		"the evacuation starts at once", "Removing a taint stops it only if", "The evacuation of node node-2 starts now.",
 		`kubectl patch storagecluster linstor --type merge -p '{"spec":{"nodes":{"removalPolicy":"Retain"}}}'`)
 	if strings.Contains(said, "also evacuates") || strings.Contains(said, "ten minutes") {
 		t.Errorf("it says too much: %s", said)
@@ -173,8 +173,8 @@ func TestEvacuateManyRetained(t *testing.T) {
 		sc.Status.Nodes.LeavingCount = 13
 	})
 	_, said := run(t, s, linstor(resources, nil), "evacuate", "node-2", "-y")
-	expect(t, said, "node-98, node-99 and 3 more.", "if node-2 is one of them, its data begins to move at once",
-		"the status names 10 of 13 nodes that leave")
+	expect(t, said, "node-98, node-99 and 3 more.", "if node-2 is one of them, its evacuation starts at once",
+		"the status names only 10 of 13 leaving nodes")
 }
 
 // TestEvacuateChangedMeanwhile: what the user has agreed to is looked at once more before anything is written.
@@ -183,15 +183,15 @@ func TestEvacuateChangedMeanwhile(t *testing.T) {
 		change func(*v1alpha1.StorageCluster, *corev1.Node)
 		want   string
 	}{
-		"another node": {func(_ *v1alpha1.StorageCluster, n *corev1.Node) { n.UID = "another" }, "node node-2 changed"},
+		"another node": {func(_ *v1alpha1.StorageCluster, n *corev1.Node) { n.UID = "another" }, "node node-2 has changed"},
 		"another cluster": {func(sc *v1alpha1.StorageCluster, _ *corev1.Node) { sc.UID = "another" },
-			"the StorageCluster changed"},
+			"the StorageCluster has changed"},
 		"another policy": {func(sc *v1alpha1.StorageCluster, _ *corev1.Node) {
 			sc.Spec.Nodes.RemovalPolicy = v1alpha1.NodesRemove
-		}, "spec.nodes.removalPolicy was Retain and is Remove"},
+		}, "spec.nodes.removalPolicy (was Retain, is now Remove) has changed"},
 		"it was kept meanwhile": {func(sc *v1alpha1.StorageCluster, _ *corev1.Node) {
 			sc.Status.Nodes.Leaving = []v1alpha1.LeavingNode{{Name: "node-2", State: v1alpha1.LeavingRetained}}
-		}, "how far node node-2 leaves changed"},
+		}, "the removal state of node node-2 has changed"},
 		"maintenance": {func(_ *v1alpha1.StorageCluster, n *corev1.Node) {
 			metav1.SetMetaDataAnnotation(&n.ObjectMeta, v1alpha1.AnnotationMaintenance, "true")
 		}, "is under maintenance"},

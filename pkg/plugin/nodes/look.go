@@ -28,7 +28,7 @@ func inPod(flags *genericclioptions.ConfigFlags) Linstor {
 		defer cancel()
 		out, err := linstorclient.Run(ctx, flags, v1alpha1.WorkloadNamespace, args...)
 		if err != nil {
-			return nil, fmt.Errorf("run LINSTOR's client: %w", err)
+			return nil, fmt.Errorf("run the LINSTOR client: %w", err)
 		}
 		return out, nil
 	}

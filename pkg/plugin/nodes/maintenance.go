@@ -39,19 +39,19 @@ func newCommand(env *access.Env, linstor Linstor) *command {
 	return &command{Env: env, linstor: linstor}
 }
 
-const maintenanceLong = `Announces that a node will be down, or that this is over, with the annotation
-storage.linstor.dev/maintenance on the Node, as docs/how-to/maintenance.md says.
+const maintenanceLong = `Start or end the maintenance of a node with the storage.linstor.dev/maintenance annotation
+on the Node, as described in docs/how-to/maintenance.md.
 
-While it is announced LINSTOR places no new copies on the node and does not evict it, the operator raises no alarm
-about it and does nothing destructive to it. Which volumes have their last good copy there, and which members of etcd
-elsewhere are not well, is shown first. The node is not drained: that is kubectl drain's.`
+During maintenance, LINSTOR does not place new replicas on the node or evict it, and the operator does not report it as
+a problem or take any destructive action on it. The command first shows which volumes have their last up-to-date
+replica on the node, and which other etcd members are not healthy. It does not drain the node: use kubectl drain.`
 
 // Maintenance is the command maintenance. linstor looks into LINSTOR; nil for the usual way.
 func Maintenance(env *access.Env, linstor Linstor) *cobra.Command {
 	c := newCommand(env, linstor)
 	cmd := &cobra.Command{
 		Use:   "maintenance on|off NODE",
-		Short: "Announce that a node will be down, or that this is over",
+		Short: "Start or end the maintenance of a node",
 		Long:  maintenanceLong,
 		Example: `  kubectl linstor maintenance on node-2 --reason "new memory"
   kubectl linstor maintenance off node-2`,
@@ -63,15 +63,15 @@ func Maintenance(env *access.Env, linstor Linstor) *cobra.Command {
 			case "off":
 				return c.end(cmd.Context(), args[1])
 			default:
-				return exit.Usagef("maintenance is on or off, not %q", args[0])
+				return exit.Usagef("the first argument must be on or off, not %q", args[0])
 			}
 		},
 		ValidArgsFunction: completeMaintenance(env),
 	}
 	f := cmd.Flags()
-	f.StringVar(&c.reason, "reason", "true", "why the node will be down; it is the annotation's value")
-	f.BoolVarP(&c.yes, "yes", "y", false, "do not ask first")
-	f.DurationVar(&c.timeout, "timeout", time.Minute, "how long to wait for the operator; 0 waits for ever")
+	f.StringVar(&c.reason, "reason", "true", "reason for the maintenance; stored as the value of the annotation")
+	f.BoolVarP(&c.yes, "yes", "y", false, "skip the confirmation")
+	f.DurationVar(&c.timeout, "timeout", time.Minute, "how long to wait for the operator; 0 waits indefinitely")
 	return cmd
 }
 
@@ -89,12 +89,12 @@ func (c *command) member(ctx context.Context, name string) (*corev1.Node, *v1alp
 	err = c.cluster.Get(ctx, client.ObjectKey{Name: name}, n)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, nil, fmt.Errorf("there is no node %q; kubectl get nodes -l %s=%s lists those that take part", name,
-			v1alpha1.LabelMember, v1alpha1.ClusterName)
+		return nil, nil, fmt.Errorf("node %q does not exist; to list the member nodes, run: kubectl get nodes -l %s=%s",
+			name, v1alpha1.LabelMember, v1alpha1.ClusterName)
 	case err != nil:
 		return nil, nil, c.cluster.Explain(err, "get", "nodes", name)
 	case n.Labels[v1alpha1.LabelMember] != v1alpha1.ClusterName:
-		return nil, nil, fmt.Errorf("node %s takes no part in the StorageCluster: it does not have the label %s=%s", name,
+		return nil, nil, fmt.Errorf("node %s is not part of the StorageCluster: it does not have the label %s=%s", name,
 			v1alpha1.LabelMember, v1alpha1.ClusterName)
 	}
 	return n, sc, nil
@@ -108,24 +108,24 @@ func announced(n *corev1.Node) bool {
 
 func (c *command) begin(ctx context.Context, name string) error {
 	if c.reason == "" || c.reason == "false" {
-		return exit.Usagef("--reason %q would not begin a maintenance: give another text", c.reason)
+		return exit.Usagef("--reason %q would not start the maintenance: use a different text", c.reason)
 	}
 	n, sc, err := c.member(ctx, name)
 	if err != nil {
 		return err
 	}
 	if announced(n) {
-		access.Say(c.Out, fmt.Sprintf("Node %s is under maintenance already: %s", name,
+		access.Say(c.Out, fmt.Sprintf("Node %s is already under maintenance: %s", name,
 			n.Annotations[v1alpha1.AnnotationMaintenance]))
 		return nil
 	}
 	lines := append(consequences(ctx, c.linstor, &sc.Status.Nodes, name, false), etcdTrouble(sc, name)...)
 	if st := sc.Status.Nodes; st.MaintenanceCount > 0 {
-		lines = append(lines, fmt.Sprintf("Under maintenance already: %s.",
+		lines = append(lines, fmt.Sprintf("Other nodes under maintenance: %s.",
 			text.Listed(st.Maintenance, int(st.MaintenanceCount))))
 	}
 	c.explain(lines)
-	if err := c.Confirm(ctx, "Announce that "+name+" will be down?", c.yes); err != nil {
+	if err := c.Confirm(ctx, "Start the maintenance of "+name+"?", c.yes); err != nil {
 		return err
 	}
 	if err := c.write(ctx, name, &c.reason); err != nil {
@@ -145,14 +145,15 @@ func (c *command) end(ctx context.Context, name string) error {
 		access.Say(c.Out, "Node "+name+" is not under maintenance.")
 		return nil
 	}
-	if err := c.Confirm(ctx, "End the maintenance of "+name+"? If it is down, that is trouble from then on.",
+	if err := c.Confirm(ctx, "End the maintenance of "+name+"? If the node is still down, it will be reported as a "+
+		"problem.",
 		c.yes); err != nil {
 		return err
 	}
 	if err := c.write(ctx, name, nil); err != nil {
 		return err
 	}
-	access.Say(c.Out, "The maintenance of node "+name+" is over.")
+	access.Say(c.Out, "The maintenance of node "+name+" has ended.")
 	if n.Spec.Unschedulable {
 		access.Say(c.Out, "Next: kubectl uncordon "+name)
 	}
@@ -181,16 +182,16 @@ func (c *command) write(ctx context.Context, name string, value *string) error {
 		more := int(st.MaintenanceCount) > len(st.Maintenance) // it names ten at most, and this may be the eleventh
 		return more || slices.Contains(st.Maintenance, name) == (value != nil), nil
 	})
-	written := "the Node is annotated"
+	written := "the annotation was set on the Node"
 	if value == nil {
-		written = "the annotation is gone from the Node"
+		written = "the annotation was removed from the Node"
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%s, and the operator has not noticed it within %s (%w): does it run (kubectl -n %s get pods)?",
-			written, c.timeout, err, v1alpha1.OperatorNamespace)
+		return fmt.Errorf("%s, but the operator did not act on this within %s (%w); check whether it is running: kubectl "+
+			"-n %s get pods", written, c.timeout, err, v1alpha1.OperatorNamespace)
 	case err != nil:
-		return fmt.Errorf("%s, and it is not known whether the operator has noticed it: %w", written, err)
+		return fmt.Errorf("%s, but it is unknown whether the operator has acted on this: %w", written, err)
 	}
 	return nil
 }

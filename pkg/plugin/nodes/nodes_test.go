@@ -139,8 +139,9 @@ func TestMaintenance(t *testing.T) {
 	yes, no := "y\n", "n\n"
 	s := server(t, &no, notices())
 	code, said := run(t, s, linstor(resources, nil), "maintenance", "on", "node-2")
-	expect(t, said, "3 volumes have a copy on node-2.", "no other node is known to have a good copy of pvc-2, pvc-3.",
-		"In use there: pvc-3.", "[y/N]", "nothing was changed")
+	expect(t, said, "3 volumes have a replica on node-2.",
+		"no other node is known to have an up-to-date replica of pvc-2, pvc-3.", "Volumes in use on the node: pvc-3.",
+		"[y/N]", "nothing was changed")
 	if code != exit.Refused || len(node(t, s, "node-2").Annotations) > 0 {
 		t.Errorf("code %d, annotations %v", code, node(t, s, "node-2").Annotations)
 	}
@@ -151,12 +152,12 @@ func TestMaintenance(t *testing.T) {
 		t.Errorf("code %d, annotation %q", code, got)
 	}
 	code, said = run(t, s, linstor("", nil), "maintenance", "on", "node-2", "-y")
-	expect(t, said, "under maintenance already: new memory")
+	expect(t, said, "already under maintenance: new memory")
 	if code != exit.Done {
 		t.Errorf("code %d", code)
 	}
 	code, said = run(t, s, nil, "maintenance", "off", "node-2", "-y")
-	expect(t, said, "The maintenance of node node-2 is over.", "kubectl uncordon node-2")
+	expect(t, said, "The maintenance of node node-2 has ended.", "kubectl uncordon node-2")
 	if code != exit.Done || len(node(t, s, "node-2").Annotations) > 0 {
 		t.Errorf("code %d, annotations %v", code, node(t, s, "node-2").Annotations)
 	}
@@ -164,9 +165,9 @@ func TestMaintenance(t *testing.T) {
 
 func TestMaintenanceRefused(t *testing.T) {
 	for args, want := range map[string]string{
-		"on node-9 -y": `there is no node "node-9"`, "on node-2 -y": "takes no part", "up node-1": "on or off",
-		"on node-1 --reason false": "would not begin", "on node-1": "say --yes",
-		"on node-1 -y --timeout 40ms": "has not noticed it within 40ms",
+		"on node-9 -y": `node "node-9" does not exist`, "on node-2 -y": "is not part of", "up node-1": "on or off",
+		"on node-1 --reason false": "would not start", "on node-1": "use --yes",
+		"on node-1 -y --timeout 40ms": "did not act on this within 40ms",
 	} {
 		// Each case has a cluster of its own: one of them announces maintenance, and the order is left to chance.
 		s := server(t, nil, plugintest.Faults{}, func(_ *v1alpha1.StorageCluster, n *corev1.Node) { n.Labels = nil })
@@ -180,7 +181,7 @@ func TestMaintenanceRefused(t *testing.T) {
 	s := server(t, nil, notices())
 	code, said := run(t, s, linstor("", errors.New("pods \"linstor-controller\" is forbidden")), "maintenance", "on",
 		"node-2", "-y")
-	expect(t, said, "could not be found out", "resource list --nodes node-2", "is under maintenance")
+	expect(t, said, "Could not determine", "resource list --nodes node-2", "is under maintenance")
 	if code != exit.Done {
 		t.Errorf("code %d", code)
 	}

@@ -23,46 +23,47 @@ type command struct {
 	timeout                     time.Duration
 }
 
-const long = `Says what an edit of the StorageCluster would do, before anything is applied: whether it would be
-refused, which fields it changes and what each change does, through which phases the cluster would go, and which nodes,
-objects, pods and disks that would touch. Nothing is written.
+const long = `Show what an edit of the StorageCluster would do, before you apply it: whether it would be rejected,
+which fields it changes and what each change does, which phases the cluster would go through, and which nodes, objects,
+pods and disks would be affected. Nothing is written.
 
-The edit is what "kubectl apply" would make of the manifest, or "kubectl apply --server-side" with that flag. Without
---filename it is the object as it is stored, whose spec may wait to be taken up.
+The plan shows what would happen if you applied the manifest with "kubectl apply" or, with --server-side, with "kubectl
+apply --server-side". Without --filename, it shows the plan for the stored object, whose spec may not have been
+accepted yet.
 
-Exit codes: 0 shown; 1 an error; 2 wrong use; 5 with --exit-code, the operator would do something; 6 the edit would be
-refused.`
+Exit codes: 0 shown; 1 error; 2 invalid usage; 5 with --exit-code, the operator would change something; 6 the edit
+would be rejected.`
 
 // Command is the command plan.
 func Command(env *access.Env) *cobra.Command {
 	c := &command{Env: env}
 	cmd := &cobra.Command{
 		Use:   "plan [-f FILE]",
-		Short: "Say what an edit of the StorageCluster would do",
+		Short: "Show what an edit of the StorageCluster would do",
 		Long:  long,
 		Example: `  kubectl linstor plan -f storagecluster.yaml
   kubectl linstor plan
   kubectl linstor plan -f storagecluster.yaml -o json
-  kubectl linstor plan -f storagecluster.yaml --exit-code > /dev/null || echo 'not without a change'`,
+  kubectl linstor plan -f storagecluster.yaml --exit-code > /dev/null || echo 'the operator would change something'`,
 		Args: access.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, name := range []string{"field-manager", "force-conflicts"} {
 				if cmd.Flags().Changed(name) && !c.serverSide {
-					return exit.Usagef("--%s is about --server-side, which was not given", name)
+					return exit.Usagef("--%s requires --server-side", name)
 				}
 			}
 			return c.run(cmd.Context())
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&c.file, "filename", "f", "", "the manifest of the StorageCluster, - for the standard input")
+	f.StringVarP(&c.file, "filename", "f", "", "StorageCluster manifest (- for standard input)")
 	c.output.Bind(cmd)
-	f.BoolVar(&c.serverSide, "server-side", false, "plan as if the manifest were applied with that flag")
-	f.StringVar(&c.manager, "field-manager", "kubectl", "with --server-side: who would apply the manifest")
+	f.BoolVar(&c.serverSide, "server-side", false, "plan as if you ran kubectl apply --server-side")
+	f.StringVar(&c.manager, "field-manager", "kubectl", "with --server-side: field manager that applies the manifest")
 	f.BoolVar(&c.force, "force-conflicts", false,
-		"with --server-side: plan as if fields of other managers were taken over")
-	f.BoolVar(&c.exitCode, "exit-code", false, "exit with 5 if the operator would do something")
-	f.DurationVar(&c.timeout, "timeout", 2*time.Minute, "how long to wait for the operator; 0 waits for ever")
+		"with --server-side: plan as if you took over the fields of other managers")
+	f.BoolVar(&c.exitCode, "exit-code", false, "exit with 5 if the operator would change something")
+	f.DurationVar(&c.timeout, "timeout", 2*time.Minute, "how long to wait for the operator; 0 waits indefinitely")
 	return cmd
 }
 

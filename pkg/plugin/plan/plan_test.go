@@ -107,10 +107,10 @@ func TestExitCodes(t *testing.T) {
 		want    string
 	}{
 		"nothing":                 {nil, nothing, nil, exit.Done, "nothing would change"},
-		"something":               {nil, changes, nil, exit.Done, "would be taken up"},
-		"something, and asked":    {nil, changes, []string{"--exit-code"}, exit.WouldChange, "would be taken up"},
+		"something":               {nil, changes, nil, exit.Done, "would be accepted"},
+		"something, and asked":    {nil, changes, []string{"--exit-code"}, exit.WouldChange, "would be accepted"},
 		"nothing, and asked":      {nil, nothing, []string{"--exit-code"}, exit.Done, ""},
-		"refused by the operator": {nil, result.Plan{Outcome: result.Refused}, nil, exit.WouldBeRefused, "refused"},
+		"refused by the operator": {nil, result.Plan{Outcome: result.Refused}, nil, exit.WouldBeRefused, "rejected"},
 		"invalid":                 {invalid, nothing, nil, exit.WouldBeRefused, "spec.nodes"},
 		"refused by a policy":     {policy, nothing, nil, exit.WouldBeRefused, "denied"},
 		"no right":                {noRight, nothing, nil, exit.Failed, "not allowed to patch"},
@@ -208,7 +208,7 @@ func TestARefusalOfANewObject(t *testing.T) {
 	kind := schema.GroupKind{Group: "storage.linstor.dev", Kind: "StorageCluster"}
 	b := newBenchWith(t, apierrors.NewInvalid(kind, "linstor", nil), nil)
 	if code := b.plans(t); code != exit.WouldBeRefused ||
-		!strings.Contains(b.Out.String(), "the new object would be refused") {
+		!strings.Contains(b.Out.String(), "the new object would be rejected") {
 		t.Errorf("code %d: %s%s", code, b.Out, b.Err)
 	}
 	if strings.Join(b.sent, "; ") != string(types.ApplyPatchType)+" All kubectl" {
@@ -242,11 +242,11 @@ func TestManifests(t *testing.T) {
 		code int
 		want string
 	}{
-		"none":       {"kind: Namespace\n", exit.Usage, "has no StorageCluster"},
-		"two":        {manifest + "---\n" + manifest, exit.Usage, "two StorageClusters"},
+		"none":       {"kind: Namespace\n", exit.Usage, "contains no StorageCluster"},
+		"two":        {manifest + "---\n" + manifest, exit.Usage, "more than one StorageCluster"},
 		"no name":    {"kind: StorageCluster\n", exit.Usage, "no name"},
 		"not a YAML": {"{", exit.Failed, "read "},
-		"too large":  {manifest + strings.Repeat("#\n", 3<<20), exit.Usage, "larger than 4 MiB"},
+		"too large":  {manifest + strings.Repeat("#\n", 3<<20), exit.Usage, "exceeds the limit of 4 MiB"},
 	} {
 		b := newBench(t, nil, result.Plan{Outcome: result.Nothing})
 		code := root.Run(t.Context(), b.Env, []string{"plan", "-f", file(t, tc.text)})

@@ -42,24 +42,24 @@ func headline(p *result.Plan) string {
 	}
 	switch p.Outcome {
 	case result.Refused:
-		return what + " would be refused"
+		return what + " would be rejected"
 	case result.Nothing:
 		if p.Of == result.Present {
-			return "nothing would change: the stored spec is the accepted one"
+			return "nothing would change: the stored spec has already been accepted"
 		}
 		return "nothing would change"
 	case result.Changes:
 	}
 	if p.Of == result.Present && p.Suspended {
-		return "the stored spec differs from the accepted one, and is taken up once suspend is false again"
+		return "the stored spec differs from the accepted one, and would be accepted once suspend is false again"
 	}
 	if p.Of == result.Present {
-		return "the stored spec differs from the accepted one, and would be taken up"
+		return "the stored spec differs from the accepted one, and would be accepted"
 	}
 	if p.Suspended {
-		return what + " would be stored, and taken up once suspend is false again"
+		return what + " would be stored, and accepted once suspend is false again"
 	}
-	return what + " would be taken up"
+	return what + " would be accepted"
 }
 
 // section adds an item with what hangs below it, unless there is nothing.
@@ -84,7 +84,7 @@ func items(p *result.Plan) []tree.Item {
 	if len(p.Phases) > 0 {
 		out = append(out, tree.Item{Name: "Phases", State: tree.Busy, Text: way(p), Items: phaseItems(p)})
 	} else if p.Outcome == result.Changes && p.Phase != "" {
-		out = append(out, tree.Item{Name: "Phases", State: tree.Well, Text: "the phase stays " + p.Phase})
+		out = append(out, tree.Item{Name: "Phases", State: tree.Well, Text: "the phase remains " + p.Phase})
 	}
 	out = append(out, touched(p)...)
 	return append(out, remarks(p)...)
@@ -103,7 +103,7 @@ func remarks(p *result.Plan) []tree.Item {
 }
 
 func refusalItem(r *result.Refusal) tree.Item {
-	it := tree.Item{Name: "Refused by " + r.By, State: tree.Bad, Text: r.Message}
+	it := tree.Item{Name: "Rejected by " + r.By, State: tree.Bad, Text: r.Message}
 	if r.By == "operator" {
 		it.Text = fmt.Sprintf("hold %s: %s", r.Reason, r.Message)
 	}
@@ -117,7 +117,7 @@ func refusalItem(r *result.Refusal) tree.Item {
 func optionItems(options []result.Option) []tree.Item {
 	var out []tree.Item
 	for _, o := range options {
-		out = append(out, tree.Item{Name: "answer " + o.Answer, State: tree.Note, Text: o.Does})
+		out = append(out, tree.Item{Name: "option " + o.Answer, State: tree.Note, Text: o.Does})
 	}
 	return out
 }
@@ -138,7 +138,7 @@ func change(from, to any) string {
 	case from == nil:
 		return "new: " + value(to)
 	case to == nil:
-		return "goes: " + value(from)
+		return "removed: " + value(from)
 	default:
 		return value(from) + " → " + value(to)
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -59,12 +60,15 @@ func names(n *result.Names, one, many string) string {
 var poolStates = map[string]tree.State{"make": tree.Warn, "approve": tree.Warn, "wait": tree.Bad, "skip": tree.Note,
 	"unknown": tree.Unknown, "register": tree.Busy, "remove": tree.Warn}
 
+// poolWords are what is shown in place of some of these.
+var poolWords = map[string]string{"make": "create"}
+
 func poolItems(p *result.Plan) []tree.Item {
 	var out []tree.Item
 	for i := range p.Pools {
 		pool := &p.Pools[i]
-		it := tree.Item{Name: pool.Name + " " + pool.Do, State: poolStates[pool.Do], Text: fmt.Sprintf("on %s: %s",
-			names(&pool.Nodes, "node", "nodes"), pool.Text)}
+		it := tree.Item{Name: pool.Name + " " + cmp.Or(poolWords[pool.Do], pool.Do), State: poolStates[pool.Do],
+			Text: fmt.Sprintf("on %s: %s", names(&pool.Nodes, "node", "nodes"), pool.Text)}
 		for j := range pool.Disks {
 			it.Items = append(it.Items, tree.Item{Name: "disk", State: tree.Warn, Text: diskText(&pool.Disks[j])})
 		}
@@ -112,7 +116,7 @@ func writeItems(p *result.Plan) []tree.Item {
 			words = append(words, k+"="+value(w.Set[k]))
 		}
 		if len(w.Delete) > 0 {
-			words = append(words, "without "+strings.Join(w.Delete, ", "))
+			words = append(words, "removing "+strings.Join(w.Delete, ", "))
 		}
 		what := w.What
 		if w.Nodes.Count > 0 {

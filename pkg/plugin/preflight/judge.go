@@ -41,17 +41,17 @@ const driverName = "linstor.csi.linbit.com"
 func Judge(s *Seen) *Findings {
 	f := &Findings{Host: s.Host, Partial: len(s.Unread) > 0, Items: []tree.Item{
 		s.kubernetes(),
-		s.given("Your rights", s.permissions, reviews),
+		s.given("Permissions", s.permissions, reviews),
 		s.given("This operator", s.installed, definitions),
 		s.given("Another LINSTOR", s.otherLinstor, definitions, drivers),
 		s.given("Namespaces", s.namespaces, namespaces),
 		s.given("Nodes", s.nodes, nodes),
 		s.given("Kernel module", s.kernels, nodes),
 		s.given("Webhooks", s.webhooks, validating, mutating, namespaces),
-		s.given("Around it", s.around, definitions, classes),
+		s.given("Optional", s.around, definitions, classes),
 	}}
 	for _, resource := range slices.Sorted(maps.Keys(s.Unread)) {
-		f.Items = append(f.Items, tree.Item{Name: "Not read", State: tree.Unknown, Text: s.Unread[resource]})
+		f.Items = append(f.Items, tree.Item{Name: "Not readable", State: tree.Unknown, Text: s.Unread[resource]})
 	}
 	f.Items = append(f.Items, unseen())
 	states := make([]tree.State, 0, len(f.Items))
@@ -68,15 +68,15 @@ func Judge(s *Seen) *Findings {
 
 // Lines are what is shown.
 func (f *Findings) Lines(style tree.Style) []string {
-	verdict := "nothing is in the way of an installation"
+	verdict := "nothing blocks the installation"
 	switch {
 	case !f.Fit:
-		verdict = "something is in the way of an installation"
+		verdict = "the installation is blocked"
 	case f.State == tree.Warn:
-		verdict = "nothing is in the way of an installation, but look at what is marked"
+		verdict = "nothing blocks the installation, but check the marked items"
 	}
 	if f.Partial {
-		verdict += ", as far as it could be read"
+		verdict += "; some data could not be read"
 	}
 	var out []string
 	for _, line := range style.Wrap("The cluster at "+f.Host+": "+verdict, "") {
@@ -90,9 +90,9 @@ func (s *Seen) kubernetes() tree.Item {
 	v, err := version.ParseGeneric(s.Server)
 	switch {
 	case err != nil:
-		item.State, item.Text = tree.Unknown, fmt.Sprintf("the version %q cannot be read", s.Server)
+		item.State, item.Text = tree.Unknown, fmt.Sprintf("cannot parse the version %q", s.Server)
 	case v.LessThan(version.MustParseGeneric(oldest)):
-		item.State, item.Text = tree.Bad, s.Server+" is too old: the operator needs 1.30 or newer"
+		item.State, item.Text = tree.Bad, s.Server+" is too old: the operator requires 1.30 or newer"
 	}
 	return item
 }
@@ -101,7 +101,7 @@ func (s *Seen) kubernetes() tree.Item {
 func (s *Seen) given(name string, judge func() tree.Item, resources ...string) tree.Item {
 	for _, r := range resources {
 		if s.Unread[r] != "" {
-			return tree.Item{Name: name, State: tree.Unknown, Text: r + " could not be read: see below"}
+			return tree.Item{Name: name, State: tree.Unknown, Text: r + " could not be read; see below"}
 		}
 	}
 	return judge()
@@ -109,14 +109,14 @@ func (s *Seen) given(name string, judge func() tree.Item, resources ...string) t
 
 func (s *Seen) permissions() tree.Item {
 	if len(s.Denied) > 0 {
-		return tree.Item{Name: "Your rights", State: tree.Bad, Text: "an administrator of the cluster must install the " +
-			"operator: you may not " + strings.Join(s.Denied, ", ")}
+		return tree.Item{Name: "Permissions", State: tree.Bad, Text: "a cluster administrator must install the " +
+			"operator: you are not allowed to " + strings.Join(s.Denied, ", ")}
 	}
 	if !s.Administrator {
-		return tree.Item{Name: "Your rights", State: tree.Note, Text: "enough to write the objects; the API server " +
-			"refuses roles with rights that you do not have yourself"}
+		return tree.Item{Name: "Permissions", State: tree.Note, Text: "sufficient to create the objects, but the API " +
+			"server rejects roles with permissions that you do not have yourself"}
 	}
-	return tree.Item{Name: "Your rights", State: tree.Well, Text: "those of an administrator"}
+	return tree.Item{Name: "Permissions", State: tree.Well, Text: "cluster administrator"}
 }
 
 // defined reports whether there is a definition of that name, or, with a leading dot, one of that group.
@@ -129,33 +129,34 @@ func (s *Seen) defined(name string) bool {
 func (s *Seen) installed() tree.Item {
 	item := tree.Item{Name: "This operator", State: tree.Well, Text: "not installed yet"}
 	if s.defined(access.DefinitionName) {
-		item.State, item.Text = tree.Note, "installed already, or left from before: \"kubectl linstor status\" shows more"
+		item.State, item.Text = tree.Note, "already installed, or left over from an earlier installation: run \"kubectl "+
+			"linstor status\""
 	}
 	return item
 }
 
 // otherLinstor is about what would make two LINSTORs of one. Piraeus' operator evacuates nodes when its objects go.
 func (s *Seen) otherLinstor() tree.Item {
-	item := tree.Item{Name: "Another LINSTOR", State: tree.Well, Text: "none is seen"}
+	item := tree.Item{Name: "Another LINSTOR", State: tree.Well, Text: "none found"}
 	note := func(state tree.State, name, text string) {
 		item.Text = ""
 		item.Items = append(item.Items, tree.Item{Name: name, State: state, Text: text})
 	}
 	if s.defined(".piraeus.io") || s.defined(".piraeus.linbit.com") {
-		note(tree.Bad, "Piraeus", "the definitions of Piraeus are there: its operator runs LINSTOR in this cluster, or "+
-			"has done so. There can be only one. Do not delete its objects to make room: while its operator runs, that "+
-			"can evacuate nodes. \"kubectl linstor adopt --plan\" says what taking it over would mean")
+		note(tree.Bad, "Piraeus", "the Piraeus CRDs exist: the Piraeus operator runs LINSTOR in this cluster, or has run "+
+			"it before. A cluster can have only one LINSTOR. Do not simply delete Piraeus' objects: while the Piraeus "+
+			"operator is running, this can evacuate nodes. To plan an adoption, run \"kubectl linstor adopt --plan\"")
 	}
 	for i := range s.Drivers {
 		d := &s.Drivers[i]
 		if d.Name == driverName && d.Labels[v1alpha1.LabelCluster] == "" {
-			note(tree.Bad, "CSIDriver", driverName+" is there and not this operator's: something else runs LINSTOR's CSI "+
-				"driver. Remove it, or set spec.volumes.driver.mode to None")
+			note(tree.Bad, "CSIDriver", driverName+" exists and does not belong to this operator: another installation is "+
+				"running the LINSTOR CSI driver. Remove it, or set spec.volumes.driver.mode to None")
 		}
 	}
 	if s.defined(".internal.linstor.linbit.com") && !s.defined(access.DefinitionName) {
-		note(tree.Warn, "Database", "LINSTOR's database is in this cluster (definitions of internal.linstor.linbit.com). "+
-			"If it holds nodes, the operator asks whose they are (ForeignLinstorFound) before it touches them")
+		note(tree.Warn, "Database", "a LINSTOR database exists in this cluster (internal.linstor.linbit.com CRDs). If it "+
+			"contains nodes, the operator requires your approval (ForeignLinstorFound hold) before it changes anything")
 	}
 	return item
 }
@@ -163,24 +164,24 @@ func (s *Seen) otherLinstor() tree.Item {
 // namespaces is about those that the manifests make.
 func (s *Seen) namespaces() tree.Item {
 	item := tree.Item{Name: "Namespaces", State: tree.Well, Text: v1alpha1.OperatorNamespace + " and " +
-		v1alpha1.WorkloadNamespace + " are free"}
+		v1alpha1.WorkloadNamespace + " do not exist yet"}
 	for i := range s.Namespaces {
 		n := &s.Namespaces[i]
 		if n.Name != v1alpha1.OperatorNamespace && n.Name != v1alpha1.WorkloadNamespace {
 			continue
 		}
-		found := tree.Item{Name: n.Name, State: tree.Note, Text: "is there already"}
+		found := tree.Item{Name: n.Name, State: tree.Note, Text: "already exists"}
 		if n.Name == v1alpha1.WorkloadNamespace {
 			found.Text += ": with Helm, add --take-ownership"
 		}
 		level := n.Labels["pod-security.kubernetes.io/enforce"]
 		switch {
 		case n.DeletionTimestamp != nil:
-			found.State, found.Text = tree.Bad, "is being deleted: wait until it is gone"
+			found.State, found.Text = tree.Bad, "is being deleted: wait until the deletion is complete"
 		case n.Name == v1alpha1.WorkloadNamespace && level != "" && level != "privileged":
 			found.State = tree.Warn
-			found.Text = fmt.Sprintf("enforces the Pod Security Standard %q, and satellites need \"privileged\": the "+
-				"manifests set that; see that nothing sets it back", level)
+			found.Text = fmt.Sprintf("enforces the %q Pod Security Standard, but satellites need \"privileged\": the "+
+				"manifests set this level; make sure that nothing reverts it", level)
 		}
 		item.Text, item.Items = "", append(item.Items, found)
 	}
@@ -189,7 +190,7 @@ func (s *Seen) namespaces() tree.Item {
 
 // webhooks is about those of others that could keep LINSTOR's pods from being made, just when they are needed.
 func (s *Seen) webhooks() tree.Item {
-	item := tree.Item{Name: "Webhooks", State: tree.Well, Text: "none decides about LINSTOR's pods"}
+	item := tree.Item{Name: "Webhooks", State: tree.Well, Text: "no webhook affects LINSTOR's pods"}
 	var names []string
 	for _, w := range s.hooks() {
 		if fails(w.FailurePolicy) && ofPods(w.Rules) && s.selects(w.NamespaceSelector) {
@@ -199,8 +200,9 @@ func (s *Seen) webhooks() tree.Item {
 	if len(names) > 0 {
 		slices.Sort(names)
 		item.State = tree.Warn
-		item.Text = fmt.Sprintf("while one of these does not answer, no pod that it is asked about is made in %s; if its "+
-			"own pods use LINSTOR's volumes, neither comes back. Leave the namespace out of its namespaceSelector: %s",
+		item.Text = fmt.Sprintf("if one of these webhooks is not responding, the pods that it applies to cannot be "+
+			"created in %s. If the webhook's own pods use LINSTOR volumes, neither LINSTOR nor the webhook can recover. "+
+			"Exclude the namespace in each webhook's namespaceSelector: %s",
 			v1alpha1.WorkloadNamespace, strings.Join(names, ", "))
 	}
 	return item
@@ -233,7 +235,7 @@ func (s *Seen) hooks() (out []hook) {
 func (h *hook) called() string {
 	out, objects := h.configuration+" ("+h.Name, h.ObjectSelector
 	if objects != nil && len(objects.MatchLabels)+len(objects.MatchExpressions) > 0 || len(h.MatchConditions) > 0 {
-		out += ", about some pods only"
+		out += ", applies only to some pods"
 	}
 	return out + ")"
 }
@@ -274,7 +276,7 @@ func (s *Seen) selects(selector *metav1.LabelSelector) bool {
 
 // around is about what the operator uses where it is there.
 func (s *Seen) around() tree.Item {
-	item := tree.Item{Name: "Around it", State: tree.Note}
+	item := tree.Item{Name: "Optional", State: tree.Note}
 	add := func(there bool, name, yes, no string) {
 		found := tree.Item{Name: name, State: tree.Note, Text: no}
 		if there {
@@ -283,28 +285,30 @@ func (s *Seen) around() tree.Item {
 		item.Items = append(item.Items, found)
 	}
 	add(s.defined("volumesnapshots.snapshot.storage.k8s.io"), "Snapshots",
-		"the definitions of VolumeSnapshots are there",
-		"there are no definitions of VolumeSnapshots: without them, and a snapshot controller, no snapshots can be taken")
-	add(s.defined("servicemonitors.monitoring.coreos.com"), "Monitoring", "Prometheus Operator's definitions are there",
-		"there are no definitions of Prometheus Operator: monitors and alerts are left out")
+		"the VolumeSnapshot CRDs exist",
+		"the VolumeSnapshot CRDs are missing: snapshots require them and a snapshot controller")
+	add(s.defined("servicemonitors.monitoring.coreos.com"), "Monitoring", "the Prometheus Operator CRDs exist",
+		"the Prometheus Operator CRDs are missing: monitors and alerts are not created")
 	var defaults []string
 	for i := range s.Classes {
 		if s.Classes[i].Annotations["storageclass.kubernetes.io/is-default-class"] == "true" {
 			defaults = append(defaults, s.Classes[i].Name)
 		}
 	}
-	add(len(defaults) > 0, "Default class", "claims without a StorageClass get "+strings.Join(defaults, ", "),
-		"no StorageClass is the default one")
+	add(len(defaults) > 0, "Default class", "claims without a StorageClass use "+strings.Join(defaults, ", "),
+		"there is no default StorageClass")
 	return item
 }
 
 // unseen is what the API server does not know, and how to find it out.
 func unseen() tree.Item {
-	return tree.Item{Name: "Not looked at", State: tree.Note, Text: "what only the nodes know", Items: []tree.Item{
+	return tree.Item{Name: "Not checked", State: tree.Note, Text: "check these on the nodes", Items: []tree.Item{
 		{Name: "Kernel headers", State: tree.Note, Text: "ls /lib/modules/$(uname -r)/build/scripts/Kbuild.include"},
-		{Name: "Secure Boot", State: tree.Note, Text: "mokutil --sb-state; where it is on, the module must be signed"},
-		{Name: "Ports", State: tree.Note, Text: "3366, 3367, 9942 and from 7000 on must be free and open between the nodes"},
-		{Name: "Disks", State: tree.Note, Text: "lsblk -f, vgs, zpool list; multipath and LVM's global_filter must leave " +
-			"DRBD's devices (/dev/drbd*) out"},
+		{Name: "Secure Boot", State: tree.Note, Text: "mokutil --sb-state; if Secure Boot is enabled, the module must be " +
+			"signed"},
+		{Name: "Ports", State: tree.Note, Text: "3366, 3367, 9942, and 7000 and above must be free, and reachable " +
+			"between the nodes"},
+		{Name: "Disks", State: tree.Note, Text: "lsblk -f, vgs, zpool list; multipath and LVM's global_filter must " +
+			"exclude DRBD devices (/dev/drbd*)"},
 	}}
 }

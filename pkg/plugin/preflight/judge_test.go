@@ -60,16 +60,16 @@ func TestJudge(t *testing.T) {
 	}{
 		"fit":              {func(*Seen) {}, tree.Note, "not installed yet"},
 		"old Kubernetes":   {func(s *Seen) { s.Server = "v1.29.8+k3s1" }, tree.Bad, "too old"},
-		"odd Kubernetes":   {func(s *Seen) { s.Server = "main" }, tree.Unknown, `the version "main"`},
+		"odd Kubernetes":   {func(s *Seen) { s.Server = "main" }, tree.Unknown, `cannot parse the version "main"`},
 		"no rights":        {func(s *Seen) { s.Denied = []string{"create namespaces"} }, tree.Bad, "create namespaces"},
-		"no administrator": {func(s *Seen) { s.Administrator = false }, tree.Note, "enough to write the objects"},
+		"no administrator": {func(s *Seen) { s.Administrator = false }, tree.Note, "sufficient to create the objects"},
 		"unread": {func(s *Seen) { s.Nodes, s.Unread = nil, map[string]string{nodes: "not allowed to list nodes"} },
-			tree.Unknown, "as far as it could be read"},
+			tree.Unknown, "some data could not be read"},
 		"definitions unread": {func(s *Seen) { s.Unread = map[string]string{definitions: "forbidden"} }, tree.Unknown,
 			"? Another LINSTOR customresourcedefinitions.apiextensions.k8s.io could not be read"},
 		"installed": {func(s *Seen) {
 			s.Definitions = append(s.Definitions, definition("storageclusters.storage.linstor.dev"))
-		}, tree.Note, "installed already"},
+		}, tree.Note, "already installed"},
 		"Piraeus": {func(s *Seen) { s.Definitions = append(s.Definitions, definition("linstorclusters.piraeus.io")) },
 			tree.Bad, "can evacuate nodes"},
 		"a database": {func(s *Seen) {
@@ -81,9 +81,9 @@ func TestJudge(t *testing.T) {
 		"our driver": {func(s *Seen) {
 			s.Drivers = []storagev1.CSIDriver{{ObjectMeta: metav1.ObjectMeta{Name: driverName,
 				Labels: map[string]string{v1alpha1.LabelCluster: "linstor"}}}}
-		}, tree.Note, "none is seen"},
+		}, tree.Note, "none found"},
 		"a namespace": {func(s *Seen) { s.Namespaces = append(s.Namespaces, namespace("linstor-operator")) }, tree.Note,
-			"is there already"},
+			"already exists"},
 		"a namespace that goes": {func(s *Seen) {
 			n := namespace("linstor-storage")
 			n.DeletionTimestamp = &metav1.Time{}
@@ -93,10 +93,10 @@ func TestJudge(t *testing.T) {
 			n := namespace("linstor-storage")
 			n.Labels = map[string]string{"pod-security.kubernetes.io/enforce": "baseline"}
 			s.Namespaces = append(s.Namespaces, n)
-		}, tree.Warn, `the Pod Security Standard "baseline"`},
-		"no nodes": {func(s *Seen) { s.Nodes = nil }, tree.Bad, "none runs Linux"},
+		}, tree.Warn, `the "baseline" Pod Security Standard`},
+		"no nodes": {func(s *Seen) { s.Nodes = nil }, tree.Bad, "there are no Linux nodes"},
 		"two nodes": {func(s *Seen) { s.Nodes = s.Nodes[:2] }, tree.Warn,
-			"2 of 2 that run Linux take part: a volume that"},
+			"2 of 2 Linux nodes would be included: a volume needs 3"},
 		"one is away": {func(s *Seen) { s.Nodes[1].Status.Conditions = nil }, tree.Warn, "1 (n2) not Ready"},
 		"no address":  {func(s *Seen) { s.Nodes[1].Status.Addresses = nil }, tree.Bad, "1 (n2) without an InternalIP"},
 		"same addresses": {func(s *Seen) { s.Nodes[1].Status.Addresses = s.Nodes[0].Status.Addresses }, tree.Bad,
@@ -107,34 +107,34 @@ func TestJudge(t *testing.T) {
 			for i := range s.Nodes {
 				s.Nodes[i].Spec.Unschedulable = true
 			}
-		}, tree.Bad, "allowed on no node"},
+		}, tree.Bad, "its pods cannot run on any node"},
 		"two are tainted": {func(s *Seen) {
 			for i := range s.Nodes[:2] {
 				s.Nodes[i].Spec.Taints = []corev1.Taint{{Key: "example.com/storage", Effect: corev1.TaintEffectNoSchedule}}
 			}
-		}, tree.Warn, "2 (n1, n2) with the taint example.com/storage:NoSchedule take part only if spec.nodes.tolerations"},
+		}, tree.Warn, "2 (n1, n2) with the taint example.com/storage:NoSchedule: included only if spec.nodes.tolerations"},
 		"all are new": {func(s *Seen) {
 			for i := range s.Nodes {
 				s.Nodes[i].Spec.Taints = []corev1.Taint{{Key: "node.kubernetes.io/not-ready",
 					Effect: corev1.TaintEffectNoSchedule}}
 			}
-		}, tree.Note, "3 of 3 that run Linux take part"},
+		}, tree.Note, "3 of 3 Linux nodes would be included"},
 		"all are of others": {func(s *Seen) {
 			for i := range s.Nodes {
 				s.Nodes[i].Spec.Taints = []corev1.Taint{{Key: "example.com/gpu", Effect: corev1.TaintEffectNoSchedule}}
 			}
-		}, tree.Bad, "allowed on no node"},
+		}, tree.Bad, "its pods cannot run on any node"},
 		"a control plane": {func(s *Seen) {
 			s.Nodes = append(s.Nodes, node(4))
 			s.Nodes[3].Spec.Taints = []corev1.Taint{{Key: "node-role.kubernetes.io/control-plane",
 				Effect: corev1.TaintEffectNoSchedule}}
-		}, tree.Note, "3 of 4 that run Linux take part"},
+		}, tree.Note, "3 of 4 Linux nodes would be included"},
 		"a control plane alone": {func(s *Seen) {
 			for i := range s.Nodes {
 				s.Nodes[i].Spec.Taints = []corev1.Taint{{Key: "node-role.kubernetes.io/control-plane",
 					Effect: corev1.TaintEffectNoSchedule}}
 			}
-		}, tree.Warn, "0 of 3 that run Linux take part"},
+		}, tree.Warn, "0 of 3 Linux nodes would be included"},
 		"OpenShift": {func(s *Seen) {
 			s.Nodes[0].Status.NodeInfo.OSImage = "Red Hat Enterprise Linux CoreOS 417.94.202501010000-0"
 		}, tree.Warn, "OpenShift nodes have no kernel headers"},
@@ -143,7 +143,7 @@ func TestJudge(t *testing.T) {
 		}, tree.Bad, "can evacuate nodes"},
 		"two addresses, one of another node": {func(s *Seen) {
 			s.Nodes[1].Status.Addresses = append(s.Nodes[1].Status.Addresses, s.Nodes[0].Status.Addresses[0])
-		}, tree.Bad, "2 (n1, n2) with the InternalIP"},
+		}, tree.Bad, "2 (n1, n2) with the same InternalIP"},
 		"Talos": {func(s *Seen) { s.Nodes[0].Status.NodeInfo.OSImage = "Talos (v1.11.0)" }, tree.Warn, "siderolabs/drbd"},
 		"an unknown system": {func(s *Seen) { s.Nodes[0].Status.NodeInfo.OSImage = "Example OS 1" }, tree.Warn,
 			"Example OS 1, kernel 6.8.0-60-generic: the catalogue has no loader"},
@@ -151,30 +151,30 @@ func TestJudge(t *testing.T) {
 			n := node(4)
 			n.Status.NodeInfo.OperatingSystem = "windows"
 			s.Nodes = append(s.Nodes, n)
-		}, tree.Note, "3 of 3 that run Linux take part"},
+		}, tree.Note, "3 of 3 Linux nodes would be included"},
 		"a webhook": {func(s *Seen) { s.Validating = webhook(nil, nil, "pods") }, tree.Warn,
 			"policies (check.example.com)"},
 		"a webhook of all": {func(s *Seen) { s.Validating = webhook(nil, nil, "*") }, tree.Warn,
 			"policies (check.example.com)"},
 		"a webhook that lets go": {func(s *Seen) { s.Validating = webhook(nil, &ignore, "pods") }, tree.Note,
-			"none decides"},
+			"no webhook affects"},
 		"a webhook elsewhere": {func(s *Seen) { s.Validating = webhook(except, nil, "pods") }, tree.Note,
-			"none decides"},
+			"no webhook affects"},
 		"a webhook of else": {func(s *Seen) { s.Validating = webhook(nil, nil, "deployments") }, tree.Note,
-			"none decides"},
+			"no webhook affects"},
 		"a webhook of parts": {func(s *Seen) { s.Validating = webhook(nil, nil, "pods/*") }, tree.Warn,
 			"policies (check.example.com)"},
 		"a webhook of some pods": {func(s *Seen) {
 			s.Validating = webhook(nil, nil, "pods")
 			s.Validating[0].Webhooks[0].ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
-		}, tree.Warn, "policies (check.example.com, about some pods only)"},
+		}, tree.Warn, "policies (check.example.com, applies only to some pods)"},
 		"a namespace that is left out": {func(s *Seen) {
 			n := namespace("linstor-storage")
 			n.Labels = map[string]string{"policies.example.com/ignore": "true"}
 			s.Namespaces = append(s.Namespaces, n)
 			s.Validating = webhook(&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
 				Key: "policies.example.com/ignore", Operator: metav1.LabelSelectorOpDoesNotExist}}}, nil, "pods")
-		}, tree.Note, "none decides"},
+		}, tree.Note, "no webhook affects"},
 		"a webhook that changes": {func(s *Seen) {
 			w := webhook(nil, nil, "pods")[0].Webhooks[0]
 			s.Mutating = []admissionv1.MutatingWebhookConfiguration{{ObjectMeta: metav1.ObjectMeta{Name: "mesh"},
@@ -182,7 +182,7 @@ func TestJudge(t *testing.T) {
 		}, tree.Warn, "mesh (inject.example.com)"},
 		"snapshots": {func(s *Seen) {
 			s.Definitions = append(s.Definitions, definition("volumesnapshots.snapshot.storage.k8s.io"))
-		}, tree.Note, "the definitions of VolumeSnapshots are there"},
+		}, tree.Note, "the VolumeSnapshot CRDs exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := fit()

@@ -35,14 +35,14 @@ func (s *Seen) nodes() tree.Item {
 	all := s.linux()
 	joining := having(all, func(n *corev1.Node) bool { return keptOut(n) == "" })
 	item := tree.Item{Name: "Nodes", State: tree.Well,
-		Text: fmt.Sprintf("%d of %d that run Linux take part", len(joining), len(all))}
+		Text: fmt.Sprintf("%d of %d Linux nodes would be included", len(joining), len(all))}
 	switch {
 	case len(all) == 0:
-		item.State, item.Text = tree.Bad, "none runs Linux"
+		item.State, item.Text = tree.Bad, "there are no Linux nodes"
 		return item
 	case len(joining) < replicated:
 		item.State = tree.Warn
-		item.Text += fmt.Sprintf(": a volume that survives the loss of a node needs %d", replicated)
+		item.Text += fmt.Sprintf(": a volume needs %d nodes to survive the loss of a node", replicated)
 	}
 	add := func(state tree.State, name string, nodes []string, why string) {
 		if len(nodes) > 0 {
@@ -51,14 +51,14 @@ func (s *Seen) nodes() tree.Item {
 		}
 	}
 	add(tree.Warn, "Not ready", having(all, func(n *corev1.Node) bool { return !ready(n) }),
-		"not Ready: they take part later")
+		"not Ready: included once they are Ready")
 	add(tree.Bad, "No address", having(all, func(n *corev1.Node) bool { return len(addresses(n)) == 0 }),
-		"without an InternalIP, by which LINSTOR reaches a node")
+		"without an InternalIP, which LINSTOR needs to reach the node")
 	add(tree.Bad, "Same address", sameAddress(all),
-		"with the InternalIP of another one: LINSTOR cannot tell them apart")
+		"with the same InternalIP as another node: LINSTOR cannot distinguish them")
 	add(tree.Warn, "Architecture", having(all, func(n *corev1.Node) bool {
 		return !slices.Contains([]string{"amd64", "arm64"}, n.Status.NodeInfo.Architecture)
-	}), "neither amd64 nor arm64: there are no images of LINSTOR for them")
+	}), "neither amd64 nor arm64: no LINSTOR images exist for other architectures")
 	out := map[string][]string{}
 	for _, n := range all {
 		if taint := keptOut(n); taint != "" {
@@ -67,11 +67,12 @@ func (s *Seen) nodes() tree.Item {
 	}
 	for _, taint := range slices.Sorted(maps.Keys(out)) {
 		slices.Sort(out[taint])
-		add(tree.Note, "Tainted", out[taint], "with the taint "+taint+" take part only if spec.nodes.tolerations has it")
+		add(tree.Note, "Tainted", out[taint], "with the taint "+taint+
+			": included only if spec.nodes.tolerations tolerates it")
 	}
 	if len(having(all, takesOperator)) == 0 {
-		item.Items = append(item.Items, tree.Item{Name: "Operator", State: tree.Bad, Text: "its pods are allowed on no " +
-			"node: each is cordoned, or has a taint that they do not tolerate; add a toleration to the operator's " +
+		item.Items = append(item.Items, tree.Item{Name: "Operator", State: tree.Bad, Text: "its pods cannot run on " +
+			"any node: every node is cordoned or has a taint that they do not tolerate; add a toleration to the operator's " +
 			"Deployment"})
 	}
 	return item
@@ -187,8 +188,8 @@ func loaded(n *corev1.Node) (tree.State, string) {
 	case !profile.Sources:
 		return tree.Warn, profile.Hint
 	case loader.Key == catalogue.GenericKey:
-		return tree.Warn, "the catalogue has no loader for it; the generic one compiles DRBD, which may fail"
+		return tree.Warn, "the catalogue has no loader for this OS; the generic loader compiles DRBD, which may fail"
 	default:
-		return tree.Well, "loader " + loader.Key + " compiles DRBD from the kernel's headers, or has it ready"
+		return tree.Well, "loader " + loader.Key + " compiles DRBD with the kernel headers, or contains a prebuilt module"
 	}
 }

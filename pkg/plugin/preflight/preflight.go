@@ -11,20 +11,21 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/exit"
 )
 
-const long = `Looks whether the operator can be installed into this cluster, and what it would meet there: Kubernetes'
-version, your rights, nodes, their kernels and the module loader for each, another LINSTOR, namespaces, and webhooks of
-others.
+const long = `Check whether the operator can be installed in this cluster: the Kubernetes version, your permissions,
+the nodes, their kernels and the module loader for each kernel, other LINSTOR installations, namespaces, and
+third-party webhooks.
 
-It reads what the API server has, and starts nothing. What only the nodes themselves know it cannot see, and says so.
+The command only reads from the API server and does not start anything. For facts that can be checked only on the
+nodes, it shows the commands to run there.
 
-Exit codes: 0 nothing is in the way; 1 an error; 2 wrong use; 3 something is in the way.`
+Exit codes: 0 nothing blocks the installation; 1 error; 2 invalid usage; 3 the installation is blocked.`
 
 // Command is the command preflight.
 func Command(env *access.Env) *cobra.Command {
 	var output access.Output
 	cmd := &cobra.Command{
 		Use:   "preflight",
-		Short: "Look whether the operator can be installed into this cluster",
+		Short: "Check whether the operator can be installed in this cluster",
 		Long:  long,
 		Args:  access.Args(0, 0),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), env, output) },
@@ -47,7 +48,7 @@ func run(ctx context.Context, env *access.Env, output access.Output) error {
 	}
 	found := Judge(seen)
 	lines := func() []string { return found.Lines(env.Look()) }
-	if err := output.Print(env, "what was found", found, lines); err != nil {
+	if err := output.Print(env, "the findings", found, lines); err != nil {
 		return err
 	}
 	if !found.Fit {

@@ -56,10 +56,10 @@ func TestPreflight(t *testing.T) {
 		code    int
 		says    string
 	}{
-		"no nodes":   {true, readable, "", exit.NotWell, "none runs Linux"},
-		"no rights":  {false, readable, "", exit.NotWell, "you may not create clusterroles, patch clusterroles"},
-		"unreadable": {true, unreadable, "", exit.Done, "as far as it could be read"},
-		"wrong use":  {true, readable, "-o xml", exit.Usage, "--output is json or yaml"},
+		"no nodes":   {true, readable, "", exit.NotWell, "there are no Linux nodes"},
+		"no rights":  {false, readable, "", exit.NotWell, "not allowed to create clusterroles, patch clusterroles"},
+		"unreadable": {true, unreadable, "", exit.Done, "some data could not be read"},
+		"wrong use":  {true, readable, "-o xml", exit.Usage, "--output must be json or yaml"},
 		"argument":   {true, readable, "now", exit.Usage, "takes no argument"},
 	} {
 		s := server(t, tc.allowed, tc.list)

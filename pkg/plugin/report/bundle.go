@@ -43,7 +43,7 @@ func (b *bundle) full() bool { return b.room <= 0 }
 func (b *bundle) add(name, text string) error {
 	text = redact.Text(text)
 	if int64(len(text)) > b.room {
-		b.leaveOut("%s: the report has no room for its %d bytes", name, len(text))
+		b.leaveOut("%s: does not fit into the report (%d bytes)", name, len(text))
 		return nil
 	}
 	b.room -= int64(len(text))
@@ -84,12 +84,12 @@ func (b *bundle) addObjects(name string, objects []map[string]any) error {
 // close writes the list of what is in it and what is not, which always fits, and ends the archive.
 func (b *bundle) close(about string) error {
 	var text strings.Builder
-	text.WriteString(about + "\nIt holds, with the size of each in bytes:\n\n")
+	text.WriteString(about + "\nContents, with the size of each file in bytes:\n\n")
 	for _, h := range b.holds {
 		text.WriteString("  " + h + "\n")
 	}
 	if len(b.left) > 0 {
-		text.WriteString("\nIt does not hold:\n\n")
+		text.WriteString("\nNot included:\n\n")
 		for _, l := range b.left {
 			text.WriteString("  " + l + "\n")
 		}
@@ -98,10 +98,10 @@ func (b *bundle) close(about string) error {
 		return err
 	}
 	if err := b.tar.Close(); err != nil {
-		return fmt.Errorf("end the report: %w", err)
+		return fmt.Errorf("finish the report: %w", err)
 	}
 	if err := b.zip.Close(); err != nil {
-		return fmt.Errorf("end the report: %w", err)
+		return fmt.Errorf("finish the report: %w", err)
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func (c *collector) logs(ctx context.Context) error {
 	})
 	for i := range c.pods {
 		if i == mostPods || c.bundle.full() {
-			c.bundle.leaveOut("logs of %d more pods: the report is large enough; they are of: %s", len(c.pods)-i,
+			c.bundle.leaveOut("logs of %d more pods: limit reached; kinds of pods: %s", len(c.pods)-i,
 				strings.Join(kindsOf(c.pods[i:]), ", "))
 			return nil
 		}
@@ -60,8 +60,8 @@ func (c *collector) logs(ctx context.Context) error {
 func (c *collector) tellSilent() {
 	for _, node := range slices.Sorted(maps.Keys(c.silent)) {
 		if n := c.silent[node]; n > 0 {
-			c.bundle.leaveOut("%s of pods on node %s: its kubelet does not give logs", text.Amount(n, "more log", "more logs"),
-				node)
+			c.bundle.leaveOut("%s of pods on node %s: the kubelet is not returning logs",
+				text.Amount(n, "more log", "more logs"), node)
 		}
 	}
 }
@@ -150,7 +150,7 @@ func (c *collector) log(ctx context.Context, p *corev1.Pod, container string, pr
 	defer func() { _ = stream.Close() }()
 	end, err := tail(stream, mostBytes)
 	if err != nil {
-		c.failed(name+": the end of it", node, err)
+		c.failed(name+": incomplete", node, err)
 	}
 	return errors.Join(interrupted(ctx), c.bundle.add(name, end))
 }

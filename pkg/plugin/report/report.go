@@ -23,21 +23,22 @@ type command struct {
 	most   int64
 }
 
-const long = `Writes what somebody needs who is to help you into one archive: the StorageCluster, the operator's
-workloads and LINSTOR's, their pods, Events and logs, the ConfigMaps that the documentation names, and the Nodes.
+const long = `Write an archive for support. It contains the StorageCluster, the workloads of the operator and of
+LINSTOR, their pods, Events and logs, the ConfigMaps that the documentation mentions, and the Nodes.
 
-No Secret is read. Passwords, passphrases, tokens and private keys are taken out of the rest, also where a program has
-written one into its log. That goes by patterns, and names of nodes, addresses, serial numbers of disks and names of
-volumes stay: look into the archive before you give it away.
+The command does not read any Secret. It redacts passwords, passphrases, tokens and private keys in all files,
+including logs, but it recognizes them only by patterns. Node and volume names, addresses, and serial numbers of disks
+are not redacted. Review the archive before you share it.
 
-What you may not read is left out; README.txt in the archive lists what it holds and what it does not.`
+Objects that you are not allowed to read are omitted. README.txt in the archive lists what it contains and what is
+missing.`
 
 // Command is the command report.
 func Command(env *access.Env) *cobra.Command {
 	c := &command{Env: env}
 	cmd := &cobra.Command{
 		Use:   "report",
-		Short: "Write an archive for whoever is to help you",
+		Short: "Write an archive for support",
 		Long:  long,
 		Example: `  kubectl linstor report
   kubectl linstor report --file /tmp/report.tar.gz --no-logs
@@ -46,10 +47,10 @@ func Command(env *access.Env) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}
 	f := cmd.Flags()
-	f.StringVarP(&c.file, "file", "f", "", "the archive, or - for the standard output "+
+	f.StringVarP(&c.file, "file", "f", "", "file to write, or - for standard output "+
 		"(default linstor-report-<time>.tar.gz)")
-	f.BoolVar(&c.noLogs, "no-logs", false, "leave out the logs")
-	f.Int64Var(&c.most, "max-mib", 200, "how large it may become, in MiB, before it is compressed")
+	f.BoolVar(&c.noLogs, "no-logs", false, "omit the logs")
+	f.Int64Var(&c.most, "max-mib", 200, "maximum size before compression, in MiB")
 	return cmd
 }
 
@@ -85,7 +86,7 @@ func (c *command) open() (io.WriteCloser, error) {
 	}
 	f, err := os.OpenFile(c.file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("make the report: %w; name another one with --file", err)
+		return nil, fmt.Errorf("create the report: %w; choose a different file with --file", err)
 	}
 	return f, nil
 }
@@ -109,12 +110,12 @@ func (c *command) fill(ctx context.Context, cluster *access.Cluster, b *bundle) 
 		return err
 	}
 	if c.noLogs {
-		b.leaveOut("logs: --no-logs was given")
+		b.leaveOut("logs: --no-logs was specified")
 	} else if err := collector.logs(ctx); err != nil {
 		return err
 	}
-	return b.close(fmt.Sprintf("Report of the StorageCluster operator for LINSTOR at %s, made %s by kubectl linstor "+
-		"%s.\nNo Secret was read. What looked like a password, a token or a private key was replaced by a mark.\n",
+	return b.close(fmt.Sprintf("Report of the StorageCluster operator for LINSTOR at %s, created %s by kubectl linstor "+
+		"%s.\nNo Secrets were read. Everything that looked like a password, token or private key was redacted.\n",
 		cluster.Host, b.when.Format(time.RFC3339), c.Version))
 }
 
@@ -123,17 +124,17 @@ const mostTold = 10
 
 // tell says what is in the archive, and what is not. It is on the error stream: the archive may go to the other one.
 func (c *command) tell(b *bundle) {
-	access.Say(c.ErrOut, fmt.Sprintf("%s holds %d files; README.txt in it lists them.", c.file, len(b.holds)+1))
+	access.Say(c.ErrOut, fmt.Sprintf("%s contains %d files; its README.txt lists them.", c.file, len(b.holds)+1))
 	if len(b.left) > 0 {
-		access.Say(c.ErrOut, "It does not hold:")
+		access.Say(c.ErrOut, "It does not contain:")
 	}
 	for i, l := range b.left {
 		if i == mostTold {
-			access.Say(c.ErrOut, fmt.Sprintf("  and %d more, which README.txt in it lists", len(b.left)-i))
+			access.Say(c.ErrOut, fmt.Sprintf("  and %d more; README.txt lists them", len(b.left)-i))
 			break
 		}
 		access.Say(c.ErrOut, c.Look().Wrap(l, "  ")...)
 	}
-	access.Say(c.ErrOut, c.Look().Wrap("Names of nodes and volumes, addresses and serial numbers are in it: look into "+
-		"it before you give it away.", "")...)
+	access.Say(c.ErrOut, c.Look().Wrap("It contains node and volume names, addresses and serial numbers. Review "+
+		"it before you share it.", "")...)
 }

@@ -94,7 +94,7 @@ func TestReport(t *testing.T) {
 		}
 	}
 	for name, wants := range map[string][]string{
-		"README.txt":                        {"No Secret was read", "storagecluster.yaml", "nodes.yaml"},
+		"README.txt":                        {"No Secrets were read", "storagecluster.yaml", "nodes.yaml"},
 		"storagecluster.yaml":               {"kind: StorageCluster", "DeviceNotEmpty"},
 		"status.txt":                        {"Hold h-b2f074"},
 		"versions.txt":                      {"example.com/operator:v1.2.3", "v0.0.0-test", "v1.37.2", "1.35.3"},
@@ -121,7 +121,7 @@ func TestReport(t *testing.T) {
 			t.Errorf("%s has what is in binaryData", name)
 		}
 	}
-	if !strings.Contains(s.Err.String(), "It does not hold:") || !strings.Contains(s.Err.String(), "crd.yaml") {
+	if !strings.Contains(s.Err.String(), "It does not contain:") || !strings.Contains(s.Err.String(), "crd.yaml") {
 		t.Errorf("it does not say that the definition is missing: %s", s.Err)
 	}
 }
@@ -170,7 +170,7 @@ func TestBounds(t *testing.T) {
 		t.Errorf("a log of %d bytes", len(log))
 	}
 	if _, there := files["logs/linstor-storage/linstor-satellite-1/main.log"]; there ||
-		!strings.Contains(files["README.txt"], "main.log: the report has no room") {
+		!strings.Contains(files["README.txt"], "main.log: does not fit into the report") {
 		t.Errorf("the report is larger than it may be: %s", files["README.txt"])
 	}
 }
@@ -205,7 +205,7 @@ func TestDeadNodes(t *testing.T) {
 		if took := time.Since(began); took != 20*time.Second {
 			t.Errorf("it took %s", took)
 		}
-		if !strings.Contains(files["README.txt"], "2 more logs of pods on node node-0: its kubelet does not give logs") {
+		if !strings.Contains(files["README.txt"], "2 more logs of pods on node node-0: the kubelet is not returning logs") {
 			t.Error(files["README.txt"])
 		}
 	})

@@ -22,34 +22,34 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/show"
 )
 
-const long = `Shows and answers what the StorageCluster operator for LINSTOR does in this Kubernetes cluster.
+const long = `Inspect and manage the StorageCluster operator for LINSTOR in this Kubernetes cluster.
 
-It does nothing that plain kubectl could not do: it reads the StorageCluster, and writes the annotations that the
-documentation describes.
+The plugin does nothing that plain kubectl could not do: it reads the StorageCluster, and writes the annotations and
+fields that the documentation describes.
 
-Exit codes: 0 done; 1 an error; 2 wrong use; 3 "status --exit-code" found something that is not well, or "preflight"
-or "adopt" what is in the way; 4 you did not want what was about to be done; 5 "plan --exit-code" found something that
-the operator would do; 6 the edit that was planned would be refused.`
+Exit codes: 0 success; 1 error; 2 invalid usage; 3 "status --exit-code" found a problem, or "preflight" or "adopt"
+found a blocker; 4 you declined the confirmation; 5 "plan --exit-code" found that the operator would change something;
+6 the edit would be rejected.`
 
 // Command is kubectl linstor.
 func Command(env *access.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           "linstor",
-		Short:         "The StorageCluster operator for LINSTOR, from the command line",
+		Short:         "Inspect and manage the StorageCluster operator for LINSTOR",
 		Long:          long,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		// kubectl runs the plugin, so that help must show kubectl's name for it.
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl linstor"},
 		Args:        noSuchCommand,
-		RunE:        func(*cobra.Command, []string) error { return exit.Usagef("name a command") },
+		RunE:        func(*cobra.Command, []string) error { return exit.Usagef("no command specified") },
 	}
 	cmd.CompletionOptions.DisableDefaultCmd = true // kubectl completes its plugins by itself
 	cmd.SetIn(env.In)
 	cmd.SetOut(env.Out)
 	cmd.SetErr(env.ErrOut)
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exit.Usagef("%w", err) })
-	cmd.PersistentFlags().BoolVar(&env.NoColour, "no-color", false, "no colours; so does the variable NO_COLOR")
+	cmd.PersistentFlags().BoolVar(&env.NoColour, "no-color", false, "disable colors (or set NO_COLOR)")
 	env.Flags.AddFlags(cmd.PersistentFlags())
 	cmd.AddCommand(show.Command(env), answer.Command(env), report.Command(env), backups.Command(env),
 		nodes.Evacuate(env, nil), nodes.Maintenance(env, nil), plan.Command(env), disks.Command(env),
@@ -62,7 +62,7 @@ func versions(env *access.Env) *cobra.Command {
 	client := false
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Show the versions of plugin, operator, LINSTOR, definition and Kubernetes",
+		Short: "Show the versions of the plugin, the operator, LINSTOR, the CRD and Kubernetes",
 		Args:  access.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if client {
@@ -81,7 +81,7 @@ func versions(env *access.Env) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&client, "client", false, "that of the plugin alone, without asking the cluster")
+	cmd.Flags().BoolVar(&client, "client", false, "show only the version of the plugin, without contacting the cluster")
 	return cmd
 }
 
@@ -95,7 +95,7 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 			names = append(names, c.Name())
 		}
 	}
-	return exit.Usagef("there is no command %q; there are %s", args[0], strings.Join(names, ", "))
+	return exit.Usagef("unknown command %q; available commands: %s", args[0], strings.Join(names, ", "))
 }
 
 // Run runs the plugin with these arguments, and returns what to exit with.

@@ -22,12 +22,12 @@ func TestUse(t *testing.T) {
 		code     int
 		out, err string
 	}{
-		"":                         {exit.Usage, "", "name a command"},
-		"completion":               {exit.Usage, "", `there is no command "completion"`},
-		"nonsense":                 {exit.Usage, "", `there is no command "nonsense"; there are adopt, backup,`},
-		"status now":               {exit.Usage, "", `"kubectl linstor status" takes no argument, not 1`},
+		"":                         {exit.Usage, "", "no command specified"},
+		"completion":               {exit.Usage, "", `unknown command "completion"`},
+		"nonsense":                 {exit.Usage, "", `unknown command "nonsense"; available commands: adopt, backup,`},
+		"status now":               {exit.Usage, "", `"kubectl linstor status" takes no arguments, got 1`},
 		"status --colour":          {exit.Usage, "", "unknown flag: --colour"},
-		"evacuate":                 {exit.Usage, "", "takes one argument, not 0"},
+		"evacuate":                 {exit.Usage, "", "takes one argument, got 0"},
 		"--help":                   {exit.Done, "kubectl linstor [command]", ""},
 		"resume --help":            {exit.Done, "kubectl linstor resume [[HOLD] OPTION[@NODE,...]]", ""},
 		"version --client":         {exit.Done, "v0.0.0-test", ""},
@@ -50,7 +50,7 @@ func TestVersion(t *testing.T) {
 	s := plugintest.New(t, nil, plugintest.Faults{}, plugintest.Healthy(3))
 	code := root.Run(t.Context(), s.Env, []string{"version"})
 	for _, want := range []string{"plugin      v0.0.0-test", "linstor     1.35.3", "kubernetes  v1.37.2 at https://",
-		"crd         unknown: ", "no Deployment storagecluster-operator"} {
+		"crd         unknown: ", "Deployment storagecluster-operator not found"} {
 		if !strings.Contains(s.Out.String(), want) {
 			t.Errorf("no %q in %s", want, s.Out)
 		}

@@ -34,32 +34,33 @@ type command struct {
 	lastSeen, last string
 }
 
-const long = `Shows how the StorageCluster is: what is not well first, what is well in one line, and for each hold
-what is wrong, which answers it takes, what each of them does, and the command that gives it.
+const long = `Show the state of the StorageCluster. Problems come first, and each healthy part takes up one line. For
+each hold, the command shows the cause, the options, what each option does, and the command that selects it.
 
-Exit codes: 0 shown; 1 an error; 2 wrong use; 3 with --exit-code, something is not well, or nobody can say that it is:
-a condition is Unknown, or you may not read the operator's Lease, which tells whether the operator runs.`
+Exit codes: 0 shown; 1 error; 2 invalid usage; 3 with --exit-code, something is not healthy or its state is unknown:
+a condition is Unknown, or you are not allowed to read the operator's Lease, which shows whether the operator is
+running.`
 
 // Command is the command status.
 func Command(env *access.Env) *cobra.Command {
 	c := &command{Env: env}
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show how the StorageCluster is, and what waits for you",
+		Short: "Show the state of the StorageCluster and its open holds",
 		Long:  long,
 		Example: `  kubectl linstor status
   kubectl linstor status --all
   kubectl linstor status --watch
   kubectl linstor status -o yaml
-  kubectl linstor status --exit-code > /dev/null || echo 'look at the storage'`,
+  kubectl linstor status --exit-code > /dev/null || echo 'check the storage'`,
 		Args: access.Args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}
 	f := cmd.Flags()
 	c.output.Bind(cmd)
-	f.BoolVar(&c.all, "all", false, "a line for each node, those that are well included")
-	f.BoolVarP(&c.watch, "watch", "w", false, "show it again whenever it changes, until Ctrl-C")
-	f.BoolVar(&c.exitCode, "exit-code", false, "exit with 3 if anything is not known to be well")
+	f.BoolVar(&c.all, "all", false, "show a line for each node, including healthy nodes")
+	f.BoolVarP(&c.watch, "watch", "w", false, "show the status again whenever it changes, until you press Ctrl-C")
+	f.BoolVar(&c.exitCode, "exit-code", false, "exit with 3 unless everything is known to be healthy")
 	return cmd
 }
 
@@ -69,9 +70,9 @@ func (c *command) run(ctx context.Context) error {
 	}
 	switch {
 	case c.watch && c.output != "":
-		return exit.Usagef("--watch shows the tree: leave --output out")
+		return exit.Usagef("--watch cannot be combined with --output")
 	case c.watch && c.exitCode:
-		return exit.Usagef("--watch does not end by itself: leave --exit-code out")
+		return exit.Usagef("--watch cannot be combined with --exit-code")
 	}
 	var err error
 	if c.cluster, err = c.Connect(); err != nil {

@@ -85,11 +85,11 @@ func TestErrors(t *testing.T) {
 		wants []string
 	}{
 		"no definition": {apierrors.NewGenericServerResponse(404, "get", resource, "linstor", "404 page not found", 0, true),
-			[]string{"the operator is not installed there", "https://127.0.0.1:6443", "--context"}},
-		"no object": {apierrors.NewNotFound(resource, "linstor"), []string{"there is no StorageCluster", "deploy/samples"}},
+			[]string{"install the operator", "https://127.0.0.1:6443", "--context"}},
+		"no object": {apierrors.NewNotFound(resource, "linstor"), []string{"no StorageCluster exists", "deploy/samples"}},
 		"forbidden": {apierrors.NewForbidden(resource, "linstor", nil),
-			[]string{"not allowed to get storageclusters.storage.linstor.dev linstor", "ask an administrator"}},
-		"unauthorized": {apierrors.NewUnauthorized("Unauthorized"), []string{"credentials of the kubeconfig"}},
+			[]string{"not allowed to get storageclusters.storage.linstor.dev linstor", "ask a cluster administrator"}},
+		"unauthorized": {apierrors.NewUnauthorized("Unauthorized"), []string{"credentials in the kubeconfig"}},
 	} {
 		faults := plugintest.Faults{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object,
 			...client.GetOption) error {
@@ -115,7 +115,7 @@ func TestPartly(t *testing.T) {
 	}}
 	s := plugintest.New(t, nil, faults, plugintest.Healthy(3))
 	if code := run(t, s); code != exit.Done ||
-		!strings.Contains(s.Out.String(), "Not readable: not allowed to list nodes") {
+		!strings.Contains(s.Out.String(), "Incomplete: not allowed to list nodes") {
 		t.Errorf("code %d: %s", code, s.Out)
 	}
 }
@@ -132,7 +132,7 @@ func TestLeaseUnread(t *testing.T) {
 	s := plugintest.New(t, nil, faults, plugintest.Healthy(3))
 	code := run(t, s, "--exit-code")
 	said := strings.Join(strings.Fields(s.Out.String()), " ")
-	if code != exit.NotWell || !strings.Contains(said, "Not readable: not allowed to get leases.coordination.k8s.io") ||
+	if code != exit.NotWell || !strings.Contains(said, "Incomplete: not allowed to get leases.coordination.k8s.io") ||
 		!strings.Contains(said, "? Operator") {
 		t.Errorf("code %d: %s", code, s.Out)
 	}

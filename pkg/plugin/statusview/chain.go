@@ -104,7 +104,7 @@ func (b *builder) chain() tree.Item {
 	case !out.State.WorseThan(tree.Well): // what is switched off is no news
 		out.Text, out.Items = "all satisfied: "+strings.Join(well, ", "), nil
 	case len(well) == 0:
-		out.Text = "nothing is satisfied yet"
+		out.Text = "no links are satisfied yet"
 	default:
 		out.Text = fmt.Sprintf("%d of %d satisfied: %s", len(well), wanted, strings.Join(well, ", "))
 	}
@@ -153,7 +153,7 @@ func (b *builder) services() tree.Item {
 		return tree.Item{}
 	}
 	out.State = tree.Worst(slices.DeleteFunc(states, func(s tree.State) bool { return s == tree.Note })...)
-	out.Text = "well: " + strings.Join(well, ", ")
+	out.Text = "healthy: " + strings.Join(well, ", ")
 	if len(well) == 0 {
 		out.Text = ""
 	}

@@ -43,9 +43,10 @@ type Option struct {
 
 // ends says what ends a hold of a class.
 var ends = map[holdkind.Class]string{
-	holdkind.Clearing: "It ends by itself when its cause is gone, with a change of the spec, or with an answer",
-	holdkind.Answer:   "Only an answer ends it, or taking back what it is about",
-	holdkind.Revert:   "It ends when the change is taken back or corrected, or with an answer",
+	holdkind.Clearing: "The hold ends when its cause is resolved, when you change the spec, or when you choose one of " +
+		"these options",
+	holdkind.Answer: "The hold ends when you choose one of these options or revert what caused it",
+	holdkind.Revert: "The hold ends when you revert or correct the change, or choose one of these options",
 }
 
 func (b *builder) holds() []Hold {
@@ -85,7 +86,7 @@ func (h *Hold) About() string {
 	}
 	out := strings.Join(parts, " on ")
 	if h.Cluster && out != "" {
-		out += "; the whole cluster waits"
+		out += "; the hold stops the whole cluster"
 	}
 	return out
 }

@@ -23,7 +23,7 @@ func (b *builder) nodes() tree.Item {
 		out.Text = "none yet"
 	}
 	if n.MinReady > 0 {
-		out.Text += fmt.Sprintf(", %d needed", n.MinReady)
+		out.Text += fmt.Sprintf(", %d required", n.MinReady)
 	}
 	out.Items = slices.Concat(b.troubled(), b.leaving(), b.kernelModules(), b.cordoned())
 	for _, item := range out.Items {
@@ -81,10 +81,10 @@ func (b *builder) leaving() []tree.Item {
 			state = tree.Note
 		}
 		out = append(out, tree.Item{Name: l.Name, State: state,
-			Text: "leaves: " + string(l.State) + orNothing(": ", l.Message)})
+			Text: "leaving: " + string(l.State) + orNothing(": ", l.Message)})
 	}
 	if more := int(n.LeavingCount) - len(n.Leaving); more > 0 {
-		out = append(out, tree.Item{Name: text.NodesOf(more), State: tree.Busy, Text: "leave as well"})
+		out = append(out, tree.Item{Name: text.NodesOf(more), State: tree.Busy, Text: "also leaving"})
 	}
 	if n.MaintenanceCount > 0 {
 		out = append(out, tree.Item{Name: someNodes(n.Maintenance, n.MaintenanceCount), State: tree.Note,
@@ -132,7 +132,7 @@ func (b *builder) kernelModules() []tree.Item {
 		return nil
 	}
 	return []tree.Item{{Name: someNodes(k.Examples, k.PendingReboot), State: tree.Note,
-		Text: "DRBD " + k.Wanted + " takes effect with the next reboot" + namedBelow(k.Examples, k.PendingReboot)}}
+		Text: "DRBD " + k.Wanted + " takes effect at the next reboot" + namedBelow(k.Examples, k.PendingReboot)}}
 }
 
 // members are the Nodes that take part.
@@ -158,7 +158,7 @@ func (b *builder) cordoned() []tree.Item {
 		return nil
 	}
 	return []tree.Item{{Name: someNodes(names, int32(len(names))), State: tree.Note,
-		Text: "cordoned: no new copies are placed there" + namedBelow(names, int32(len(names)))}}
+		Text: "cordoned: no new replicas are placed there" + namedBelow(names, int32(len(names)))}}
 }
 
 // eachNode has a line for each member. The status names ten nodes of each trouble at most. Where it leaves some out,
@@ -174,8 +174,8 @@ func (b *builder) eachNode() []tree.Item {
 		case !kubernetesReady(n):
 			item.State, item.Text = tree.Warn, string(v1alpha1.NodeUnreachable)+": the Kubernetes node is not ready"
 		case unnamed > 0:
-			item.State, item.Text = tree.Unknown, fmt.Sprintf("Online, or one of %s in trouble that the status does not name",
-				text.NodesOf(unnamed))
+			item.State, item.Text = tree.Unknown, fmt.Sprintf("Online, or one of %s with problems that the status "+
+				"does not list", text.NodesOf(unnamed))
 		}
 		if n.Spec.Unschedulable {
 			item.Text += "; cordoned"
@@ -206,7 +206,7 @@ func (b *builder) nodeTrouble(name string) (tree.State, string) {
 	}
 	for _, l := range b.status.Nodes.Leaving {
 		if l.Name == name {
-			return tree.Busy, "leaves: " + string(l.State) + orNothing(": ", l.Message)
+			return tree.Busy, "leaving: " + string(l.State) + orNothing(": ", l.Message)
 		}
 	}
 	if slices.Contains(b.status.Nodes.Maintenance, name) {

@@ -16,7 +16,7 @@ func (v *View) Lines(s tree.Style) []string {
 	head := tree.Clean("StorageCluster/" + v.Name)
 	phase := tree.Clean(string(v.Phase))
 	if phase == "" {
-		phase = "not looked at yet"
+		phase = "not checked yet"
 	}
 	since := ""
 	if v.Since != nil {
@@ -46,7 +46,7 @@ func (v *View) Lines(s tree.Style) []string {
 		if i == 0 {
 			out = append(out, "")
 		}
-		out = append(out, s.Wrap("Not readable: "+u, "")...)
+		out = append(out, s.Wrap("Incomplete: "+u, "")...)
 	}
 	return out
 }
@@ -55,7 +55,7 @@ func (v *View) Lines(s tree.Style) []string {
 func (v *View) headline() string {
 	for i := range v.Holds {
 		if h := &v.Holds[i]; h.Cluster && h.Message == v.Message {
-			return fmt.Sprintf("It waits for your answer to hold %s (%s): see below.", h.ID, h.Reason)
+			return fmt.Sprintf("The operator is waiting for your decision on hold %s (%s); see below.", h.ID, h.Reason)
 		}
 	}
 	return v.Message
@@ -80,12 +80,12 @@ func (h *Hold) Lines(s tree.Style, now time.Time) []string {
 	head := tree.Clean(fmt.Sprintf("%s %s", h.ID, h.Reason))
 	out := []string{s.Paint(tree.Bad, "Hold "+head) + " for " + Ago(now.Sub(h.Since.Time))}
 	if about := h.About(); about != "" {
-		out = append(out, s.Wrap("It is about "+about+".", "  ")...)
+		out = append(out, s.Wrap("Affects "+about+".", "  ")...)
 	}
 	out = append(out, s.Wrap(h.Message, "  ")...)
 	for i, d := range h.Devices {
 		if i == mostDevices {
-			out = append(out, s.Wrap(fmt.Sprintf("… and %d more: -o yaml lists all", len(h.Devices)-i), "    ")...)
+			out = append(out, s.Wrap(fmt.Sprintf("… and %d more; -o yaml lists all", len(h.Devices)-i), "    ")...)
 			break
 		}
 		out = append(out, s.Wrap(DeviceText(&d), "    ")...)
@@ -100,11 +100,11 @@ func (h *Hold) Lines(s tree.Style, now time.Time) []string {
 		out = append(out, h.Options[i].lines(s)...)
 	}
 	if len(h.Options) > 0 {
-		out = append(out, "  Without this plugin:")
+		out = append(out, "  Without this plugin, run:")
 		out = append(out, s.Command(h.Options[0].Annotate, "    ")...)
 	}
 	if h.Runbook != "" {
-		out = append(out, s.Wrap("Read "+h.Runbook, "  ")...)
+		out = append(out, s.Wrap("Runbook: "+h.Runbook, "  ")...)
 	}
 	return out
 }

@@ -84,12 +84,12 @@ func (b *builder) volumes() tree.Item {
 		return tree.Item{Name: "Volumes", State: tree.Unknown, Text: told(&healthy)}
 	}
 	if v == nil {
-		return tree.Item{Name: "Volumes", State: tree.Note, Text: "not looked at yet"}
+		return tree.Item{Name: "Volumes", State: tree.Note, Text: "not checked yet"}
 	}
 	if v.Total == 0 {
 		return tree.Item{Name: "Volumes", State: tree.Well, Text: "none"}
 	}
-	out := tree.Item{Name: "Volumes", State: tree.Well, Text: fmt.Sprintf("%d, all with all their copies", v.Total)}
+	out := tree.Item{Name: "Volumes", State: tree.Well, Text: fmt.Sprintf("%d, no replicas missing", v.Total)}
 	var short []string
 	for _, c := range []struct {
 		n     int32
@@ -121,7 +121,7 @@ func (b *builder) certificates() tree.Item {
 	})
 	switch {
 	case valid.Reason == reasonNotWanted && len(certs) == 0:
-		out.Text = "none: LINSTOR is open; spec.tls.mode: Managed locks it"
+		out.Text = "none: LINSTOR runs without TLS; to enable TLS, set spec.tls.mode: Managed"
 		return out
 	case out.State == tree.Unknown && b.installing():
 		out.State = tree.Note
@@ -133,7 +133,7 @@ func (b *builder) certificates() tree.Item {
 		out.Items = append(out.Items, item)
 	}
 	if valid.Status == metav1.ConditionTrue && out.State.WorseThan(tree.Busy) {
-		out.Text = "not all are in order" // the operator has not noticed it
+		out.Text = "not all certificates are valid" // the operator has not noticed it
 	}
 	if out.State == tree.Well && len(certs) > 0 {
 		out.Text = fmt.Sprintf("%d valid; %s expires first, in %s", len(certs), certs[0].Name,
@@ -153,7 +153,7 @@ func (b *builder) certificate(c *tlsspec.CertificateStatus) tree.Item {
 		out.State, out.Text = tree.Bad, "expired "+Ago(b.Now.Sub(c.NotAfter.Time))+" ago"
 	case c.RenewAfter != nil && b.Now.Sub(c.RenewAfter.Time) > overdue:
 		out.State = tree.Warn
-		out.Text += ", and should have been renewed " + Ago(b.Now.Sub(c.RenewAfter.Time)) + " ago"
+		out.Text += ", but should have been renewed " + Ago(b.Now.Sub(c.RenewAfter.Time)) + " ago"
 	}
 	return out
 }
@@ -176,7 +176,7 @@ func (b *builder) backups() tree.Item {
 		out.Text = told(&ready)
 		return out
 	}
-	parts := []string{"none was taken yet"}
+	parts := []string{"none yet"}
 	if s.Last != nil {
 		parts = []string{"last " + b.lastBackup(s.Last)}
 	}

@@ -154,8 +154,8 @@ const clocksDiffer = 5 * time.Minute
 // election is switched off, and there is nothing to say.
 func (b *builder) operator() tree.Item {
 	if b.OperatorUnread {
-		return tree.Item{Name: "Operator", State: tree.Unknown, Text: "nobody knows whether it runs, because its Lease " +
-			"could not be read; all that is said here is what it wrote last"}
+		return tree.Item{Name: "Operator", State: tree.Unknown, Text: "unknown whether it is running: its Lease " +
+			"could not be read; everything shown is what it last reported"}
 	}
 	l := b.Lease
 	if l == nil || l.Spec.RenewTime == nil || l.Spec.LeaseDurationSeconds == nil {
@@ -168,8 +168,8 @@ func (b *builder) operator() tree.Item {
 	if held && silent <= valid+clocksDiffer || !held && silent <= clocksDiffer {
 		return tree.Item{}
 	}
-	return tree.Item{Name: "Operator", State: tree.Bad, Text: fmt.Sprintf("does not run: it was last seen %s ago, and "+
-		"all that is said here is from then. Look with: kubectl -n %s get pods", Ago(silent),
+	return tree.Item{Name: "Operator", State: tree.Bad, Text: fmt.Sprintf("not running: it was last seen %s ago, "+
+		"and everything shown dates from that time; check: kubectl -n %s get pods", Ago(silent),
 		v1alpha1.OperatorNamespace)}
 }
 
@@ -178,13 +178,13 @@ func (b *builder) spec() tree.Item {
 	c, item := b.Cluster, tree.Item{Name: "Spec", State: tree.Busy}
 	switch {
 	case b.Cluster.DeletionTimestamp != nil:
-		item.Text = "the StorageCluster is being deleted, with deletionPolicy " + string(c.Spec.DeletionPolicy)
+		item.Text = "the StorageCluster is being deleted with deletionPolicy " + string(c.Spec.DeletionPolicy)
 	case c.Spec.Suspend:
-		item.State, item.Text = tree.Warn, "spec.suspend is set: the operator observes, and changes nothing"
+		item.State, item.Text = tree.Warn, "spec.suspend is set: the operator only observes and does not change anything"
 	case c.Generation > b.status.ObservedGeneration:
-		item.Text = fmt.Sprintf("generation %d was not looked at yet", c.Generation)
+		item.Text = fmt.Sprintf("generation %d has not been checked yet", c.Generation)
 	case c.Generation > b.status.AcceptedGeneration:
-		item.Text = fmt.Sprintf("generation %d waits; generation %d is what the operator works on", c.Generation,
+		item.Text = fmt.Sprintf("generation %d is pending; the operator is still working on generation %d", c.Generation,
 			b.status.AcceptedGeneration)
 	default:
 		return tree.Item{}
@@ -238,7 +238,7 @@ func (b *builder) warnings() tree.Item {
 	if len(out) == 0 {
 		return tree.Item{}
 	}
-	return tree.Item{Name: "Warnings", State: tree.Note, Text: "Events of the last hour", Items: out}
+	return tree.Item{Name: "Warnings", State: tree.Note, Text: "Events from the last hour", Items: out}
 }
 
 // EventTime is when an Event came last, whichever of its fields says so.

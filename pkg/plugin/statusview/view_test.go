@@ -138,7 +138,7 @@ func TestUnknown(t *testing.T) {
 			!strings.Contains(text, message) {
 			t.Errorf("%s: well is %t, %s is %s first:\n%s", kind, v.Well, v.Sections[0].Name, v.Sections[0].State, text)
 		}
-		if kind == conditions.VolumesHealthy && strings.Contains(text, "all with all their copies") {
+		if kind == conditions.VolumesHealthy && strings.Contains(text, "no replicas missing") {
 			t.Errorf("the counts of before are shown:\n%s", text)
 		}
 	}
@@ -192,7 +192,7 @@ func TestAll(t *testing.T) {
 		t.Errorf("%d lines name a node", n)
 	}
 	for _, want := range []string{"! node-0001", "NodeNotReady: the Kubernetes node is not ready",
-		"? node-0700", "one of 22 nodes in trouble that the status does not name", "node-0500", "under maintenance"} {
+		"? node-0700", "one of 22 nodes with problems that the status does not list", "node-0500", "under maintenance"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q", want)
 		}

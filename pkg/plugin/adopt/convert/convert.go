@@ -100,11 +100,11 @@ var partOfDisk = regexp.MustCompile(`^/dev/([svh]d[a-z]+[0-9]+|(nvme[0-9]+n|mmcb
 // Source says what becomes of the disks that a pool is made from.
 func Source(devices []string) string {
 	if i := slices.IndexFunc(devices, partOfDisk.MatchString); i >= 0 {
-		return fmt.Sprintf("the pool is taken as it is. The operator makes pools from whole disks only, and %s is none: "+
-			"create the volume group or zpool before a node joins", devices[i])
+		return fmt.Sprintf("the existing pool is used. The operator creates pools only from whole disks, but %s is not a "+
+			"whole disk: on each new node, create the volume group or zpool before the node joins", devices[i])
 	}
-	return "the pool is taken as it is. For nodes that join, say by devices.match of its entry which disks to use: by " +
-		"serial number or model, since names such as /dev/sdb change"
+	return "the existing pool is used. For new nodes, select the disks in the devices.match field of the pool's entry " +
+		"by serial number or model, because names such as /dev/sdb can change"
 }
 
 // StringMap is a map as a manifest has it.

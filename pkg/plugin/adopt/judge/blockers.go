@@ -100,29 +100,29 @@ func (s *facts) installationBlockers(f *Found) []Blocker {
 	external := s.cluster().Spec.ExternalController
 	newest := catalogue.Embedded().Versions()
 	out := slices.Concat(
-		when(s.Ours, Blocker{"StorageClusterPresent", "there is a StorageCluster already: this operator has, or has had, " +
-			"a LINSTOR in this cluster",
-			"find out which LINSTOR the volumes are in; there can be one in a Kubernetes cluster"}),
+		when(s.Ours, Blocker{"StorageClusterPresent", "a StorageCluster already exists: this operator runs LINSTOR in " +
+			"this cluster, or has done so before", "determine which LINSTOR manages the volumes: a Kubernetes cluster can " +
+			"have only one"}),
 		when(len(s.Clusters) == 0 && s.Unread["linstorclusters.piraeus.io"] == "", Blocker{"NoLinstorCluster",
-			"there is no LinstorCluster: nothing says what Piraeus was asked for",
-			"put it back from your manifests while Piraeus' operator has no replicas, and look again"}),
-		when(len(s.Clusters) > 1, Blocker{"SeveralLinstorClusters", fmt.Sprintf("there are %d LinstorClusters, which fight "+
-			"for the same objects", len(s.Clusters)), "find out which one is meant before anything is deleted: deleting one " +
-			"removes LINSTOR's controller"}),
-		when(external != nil, Blocker{"ExternalController", "spec.externalController: LINSTOR's controller runs outside " +
-			"of this cluster",
-			"this operator runs LINSTOR's controller itself and cannot take one over that it does not start"}),
-		when(f.Linstor == "", Blocker{"LinstorVersionUnknown", "LINSTOR's version is not known: neither the " +
-			"LinstorCluster says it nor the tag of the controller's image", "find it out: a controller of another version " +
-			"changes the database, and there is no way back"}),
-		when(f.Linstor != "" && !f.Supported, Blocker{"LinstorVersionUnsupported", fmt.Sprintf("LINSTOR runs in version "+
-			"%s, and this version of the operator knows %s", f.Linstor, strings.Join(newest, ", ")), "let Piraeus bring " +
-			"LINSTOR to one of these, or add the release to the operator's catalogue: the version must not change while " +
-			"the operator does"}),
+			"no LinstorCluster exists, so the Piraeus settings are unknown",
+			"scale the Piraeus operator to 0, restore the LinstorCluster from your manifests, and run this command again"}),
+		when(len(s.Clusters) > 1, Blocker{"SeveralLinstorClusters", fmt.Sprintf("%d LinstorClusters exist and "+
+			"compete for the same objects", len(s.Clusters)), "determine which one is in use before you delete anything: " +
+			"deleting a LinstorCluster removes the LINSTOR controller"}),
+		when(external != nil, Blocker{"ExternalController", "spec.externalController is set: the LINSTOR controller runs " +
+			"outside this cluster", "none: this operator runs the LINSTOR controller and cannot adopt an external one"}),
+		when(f.Linstor == "", Blocker{"LinstorVersionUnknown", "the LINSTOR version is unknown: neither the " +
+			"LinstorCluster nor the tag of the controller image contains it", "determine the version: a controller of " +
+			"a different version would change the database irreversibly"}),
+		when(f.Linstor != "" && !f.Supported, Blocker{"LinstorVersionUnsupported", fmt.Sprintf("the LINSTOR version is %s, "+
+			"but this version of the operator supports only %s", f.Linstor, strings.Join(newest, ", ")), "use Piraeus to " +
+			"change LINSTOR to one of these versions, or add the release to the operator's catalogue: the version must not " +
+			"change during the adoption"}),
 	)
 	if others := s.otherVersions(f.Linstor); f.Linstor != "" && len(others) > 0 {
-		out = append(out, Blocker{"VersionsDiffer", fmt.Sprintf("LINSTOR runs in version %s, and these are made with "+
-			"another one: %s", f.Linstor, text.ListSome(others)), "an upgrade is under way, or stuck: let Piraeus finish it"})
+		out = append(out, Blocker{"VersionsDiffer", fmt.Sprintf("the LINSTOR version is %s, but these workloads use "+
+			"a different version: %s", f.Linstor, text.ListSome(others)),
+			"an upgrade is in progress or stuck: let Piraeus finish it"})
 	}
 	return out
 }
@@ -150,21 +150,21 @@ func (s *facts) databaseBlockers(f *Found) []Blocker {
 	unfit := s.DB.Kind != "" && known && !slices.Contains(release.Databases, s.DB.Kind)
 	sql := s.DB.Kind == v1alpha1.DatabasePostgreSQL || s.DB.Kind == v1alpha1.DatabaseMariaDB
 	return slices.Concat(
-		when(s.DB.Kind == "" && s.DB.Said == "", Blocker{"DatabaseNotSeen", "it was not found out where LINSTOR keeps its " +
-			"data: the ConfigMap linstor-controller-config could not be read, or has no connection_url",
-			"look into the ConfigMap in " + s.Namespace}),
-		when(s.DB.Kind == "" && s.DB.Said != "", Blocker{"DatabaseUnsupported", fmt.Sprintf("LINSTOR keeps its data in %s, "+
-			"which this operator does not know", s.DB.Said), "move it into one that it knows first, with LINSTOR's program " +
-			"linstor-database"}),
-		when(unfit, Blocker{"DatabaseUnsupported", fmt.Sprintf("LINSTOR keeps its data in %s, which this operator does not "+
-			"run LINSTOR %s with", s.DB.Kind, f.Linstor), "move it into another kind of database first"}),
-		when(s.DB.Kind == v1alpha1.DatabaseEtcd, Blocker{"DatabaseNotSeen", "the endpoints of etcd are not read by this " +
-			"version, so that the StorageCluster does not name them", "write spec.database.etcd yourself"}),
-		when(sql, Blocker{"DatabaseCredentials", "user and password of the database are in Piraeus' configuration, which " +
-			"is not read for them", "make a Secret linstor-db in linstor-storage with username and password, which the " +
-			"StorageCluster names"}),
+		when(s.DB.Kind == "" && s.DB.Said == "", Blocker{"DatabaseNotSeen", "could not determine LINSTOR's database: the " +
+			"linstor-controller-config ConfigMap could not be read or has no connection_url",
+			"check the ConfigMap in namespace " + s.Namespace}),
+		when(s.DB.Kind == "" && s.DB.Said != "", Blocker{"DatabaseUnsupported", fmt.Sprintf("LINSTOR's database is %s, "+
+			"which this operator does not support", s.DB.Said), "first use LINSTOR's linstor-database tool to move the data " +
+			"to a supported database"}),
+		when(unfit, Blocker{"DatabaseUnsupported", fmt.Sprintf("LINSTOR's database is %s, which this operator does not "+
+			"support with LINSTOR %s", s.DB.Kind, f.Linstor), "first move the data to a different kind of database"}),
+		when(s.DB.Kind == v1alpha1.DatabaseEtcd, Blocker{"DatabaseNotSeen", "this version does not read the etcd " +
+			"endpoints, so they are missing from the StorageCluster", "add spec.database.etcd yourself"}),
+		when(sql, Blocker{"DatabaseCredentials", "the database user and password are in Piraeus' configuration and are " +
+			"not copied", "create a Secret named linstor-db with username and password keys in linstor-storage; the " +
+			"StorageCluster refers to it"}),
 		when(s.DB.Kind == v1alpha1.DatabaseKubernetes && s.DB.Tables == 0, Blocker{"DatabaseNotSeen", "LINSTOR's tables " +
-			"in Kubernetes were not seen", "look whether there are definitions of internal.linstor.linbit.com"}),
+			"in Kubernetes were not found", "check whether the internal.linstor.linbit.com CRDs exist"}),
 	)
 }
 
@@ -180,17 +180,17 @@ func (s *facts) lockBlockers() []Blocker {
 	}
 	locked := spec.APITLS != nil || spec.InternalTLS != nil
 	return slices.Concat(
-		when(spec.PassphraseSecret != "" && looked && !present, Blocker{"PassphraseMissing", fmt.Sprintf("the Secret %s "+
-			"with LINSTOR's master passphrase is not in %s: the next start of LINSTOR leaves encrypted volumes locked",
-			spec.PassphraseSecret, s.Namespace), "put it back; no new passphrase opens what the old one has locked"}),
-		when(spec.PassphraseSecret != "" && !looked, Blocker{"PassphraseNotSeen", fmt.Sprintf("whether the Secret %s with "+
-			"LINSTOR's master passphrase is in %s was not seen", spec.PassphraseSecret, s.Namespace), "ask somebody who may " +
-			"see Secrets there"}),
-		when(len(differ) > 0, Blocker{"TLSDiffers", "the LinstorCluster and these satellites do not agree on internalTLS: " +
-			text.ListSome(differ), "set internalTLS on both sides, or on neither"}),
-		when(locked, Blocker{"TLSCarriedByNone", "LINSTOR is locked with certificates of Piraeus (" + s.lockedParts() +
-			"), and this operator signs its own: its controller would not reach the satellites that still run", "take TLS " +
-			"off with Piraeus first, or wait for a version that carries certificates over"}),
+		when(spec.PassphraseSecret != "" && looked && !present, Blocker{"PassphraseMissing", fmt.Sprintf("Secret %s with "+
+			"LINSTOR's master passphrase is missing from %s: after its next restart, LINSTOR cannot unlock encrypted volumes",
+			spec.PassphraseSecret, s.Namespace), "restore it; a new passphrase cannot unlock existing volumes"}),
+		when(spec.PassphraseSecret != "" && !looked, Blocker{"PassphraseNotSeen", fmt.Sprintf("unknown whether Secret %s "+
+			"with LINSTOR's master passphrase exists in %s", spec.PassphraseSecret, s.Namespace), "run this command with " +
+			"permission to read Secrets in this namespace"}),
+		when(len(differ) > 0, Blocker{"TLSDiffers", "internalTLS differs between the LinstorCluster and these satellites: " +
+			text.ListSome(differ), "set internalTLS on all of them, or on none"}),
+		when(locked, Blocker{"TLSCarriedByNone", "LINSTOR uses TLS with certificates from Piraeus (" + s.lockedParts() +
+			"), but this operator signs its own, so its controller could not connect to the running satellites", "first " +
+			"disable TLS in Piraeus, or wait for a version that can reuse existing certificates"}),
 	)
 }
 
@@ -230,20 +230,20 @@ func (s *facts) nodeBlockers() []Blocker {
 	}
 	readNodes := s.Unread["nodes"] == ""
 	return slices.Concat(
-		when(s.Linstor.From == "", Blocker{"LinstorNotSeen", "what LINSTOR has was not seen: " + s.Linstor.Why,
-			"look for the pod of deploy/linstor-controller in " + s.Namespace + ", and for your right to run commands in it"}),
-		when(s.Linstor.From != "" && !s.Linstor.Running, Blocker{"NodesNotSeen", "whether nodes are ONLINE and copies " +
-			"UpToDate was not seen: " + s.Linstor.Why, "get the right to run commands in pods of " + s.Namespace + ", or ask " +
-			"LINSTOR yourself: linstor node list, linstor resource list"}),
-		when(len(offline) > 0, Blocker{"NodeNotOnline", "LINSTOR does not reach " + text.ListSome(offline),
-			"bring them back, or let Piraeus take them out, before anything else changes"}),
-		when(len(leaving) > 0, Blocker{"NodeLeaving", "nodes leave LINSTOR: " + text.ListSome(leaving),
-			"wait until they have left, or call it off: linstor node restore"}),
-		when(len(strangers) > 0 && readNodes, Blocker{"NodeMissing", "LINSTOR has nodes of which Kubernetes has none by " +
-			"that name: " + text.ListSome(strangers), "take them out of LINSTOR, or bring the machines back: this operator " +
-			"runs a satellite on Nodes only"}),
-		when(len(addressless) > 0, Blocker{"NodeWithoutAddress", "these Nodes have no InternalIP, at which their " +
-			"satellite would be reached: " + text.ListSome(addressless), "see why their kubelets report none"}),
+		when(s.Linstor.From == "", Blocker{"LinstorNotSeen", "LINSTOR's state could not be read: " + s.Linstor.Why,
+			"check the pod of deploy/linstor-controller in " + s.Namespace + ", and your permission to run commands in it"}),
+		when(s.Linstor.From != "" && !s.Linstor.Running, Blocker{"NodesNotSeen", "unknown whether nodes are ONLINE and " +
+			"replicas UpToDate: " + s.Linstor.Why, "get permission to run commands in pods in " + s.Namespace + ", or check " +
+			"manually: linstor node list, linstor resource list"}),
+		when(len(offline) > 0, Blocker{"NodeNotOnline", "LINSTOR cannot reach " + text.ListSome(offline),
+			"bring these nodes back online, or remove them with Piraeus, before you change anything else"}),
+		when(len(leaving) > 0, Blocker{"NodeLeaving", "nodes are being removed from LINSTOR: " + text.ListSome(leaving),
+			"wait until they have been removed, or cancel the removal with linstor node restore"}),
+		when(len(strangers) > 0 && readNodes, Blocker{"NodeMissing", "LINSTOR has nodes that do not exist in " +
+			"Kubernetes: " + text.ListSome(strangers), "remove them from LINSTOR, or bring the machines back: this operator " +
+			"runs satellites only on Kubernetes nodes"}),
+		when(len(addressless) > 0, Blocker{"NodeWithoutAddress", "these Nodes have no InternalIP, which is needed " +
+			"to reach the satellite: " + text.ListSome(addressless), "check why the kubelet is not reporting one"}),
 	)
 }
 
@@ -261,16 +261,16 @@ func (s *facts) copyBlockers() []Blocker {
 			syncing = append(syncing, where+" ("+strings.Join(v.Syncing, ", ")+")")
 		}
 		if s.Linstor.Running && !v.Diskless && !v.Good() {
-			stale = append(stale, where+" ("+cmp.Or(strings.Join(v.Disks, ", "), "not known")+")")
+			stale = append(stale, where+" ("+cmp.Or(strings.Join(v.Disks, ", "), "unknown")+")")
 		}
 	}
 	return slices.Concat(
-		when(len(stale) > 0, Blocker{"CopyNotUpToDate", "copies are not UpToDate: " + text.ListSome(stale),
-			"mend them first: each node's connections break once in an adoption"}),
-		when(len(syncing) > 0, Blocker{"SyncRunning", "copies are being synchronised: " + text.ListSome(syncing),
-			"wait until it is over"}),
-		when(len(leaving) > 0, Blocker{"CopyLeaving", "LINSTOR takes copies away, or has switched them off: " +
-			text.ListSome(leaving), "wait until it is over, or call it off"}),
+		when(len(stale) > 0, Blocker{"CopyNotUpToDate", "replicas are not UpToDate: " + text.ListSome(stale),
+			"repair them first: an adoption interrupts each node's connections once"}),
+		when(len(syncing) > 0, Blocker{"SyncRunning", "replicas are resyncing: " + text.ListSome(syncing),
+			"wait until the resync is complete"}),
+		when(len(leaving) > 0, Blocker{"CopyLeaving", "LINSTOR is removing replicas, or has deactivated them: " +
+			text.ListSome(leaving), "wait until this is complete, or cancel it"}),
 	)
 }
 
@@ -284,20 +284,20 @@ func (s *facts) backupBlockers(now time.Time, taken bool) []Blocker {
 			last = t
 		}
 	}
-	message := "no backup of LINSTOR's database is seen"
+	message := "no backup of LINSTOR's database was found"
 	if !last.IsZero() {
-		message = "the last backup of LINSTOR's database that is seen is of " + last.UTC().Format(time.RFC3339)
+		message = "the latest backup of LINSTOR's database that was found is from " + last.UTC().Format(time.RFC3339)
 	}
-	return when(!taken && now.Sub(last) > recent, Blocker{"NoBackup", message, "take one and keep it outside of this " +
-		"cluster, as the first step says, and say --backup-taken"})
+	return when(!taken && now.Sub(last) > recent, Blocker{"NoBackup", message, "take a backup as described in the " +
+		"first step, store it outside this cluster, and use --backup-taken"})
 }
 
 func (s *facts) unreadBlockers() []Blocker {
 	var out []Blocker
 	for _, what := range slices.Sorted(maps.Keys(s.Unread)) {
 		if what != "secrets of type "+seen.BackupType { // NoBackup says so
-			out = append(out, Blocker{"NotSeen", what + " could not be read: " + s.Unread[what], "what is there may be in " +
-				"the way: look with more rights"})
+			out = append(out, Blocker{"NotSeen", what + " could not be read: " + s.Unread[what], "run this command " +
+				"with more permissions: these objects may block the adoption"})
 		}
 	}
 	return out

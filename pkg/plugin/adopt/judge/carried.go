@@ -17,8 +17,8 @@ func (g *generated) nodeAffinity() *nodespec.NodeAffinity {
 	a, ok := convert.Affinity(g.cluster().Spec.NodeAffinity)
 	if !ok {
 		g.block("NodeAffinityUnsupported", fmt.Sprintf("LinstorCluster spec.nodeAffinity has terms with matchFields, or "+
-			"more than spec.nodes.nodeAffinity takes (%d terms of %d expressions of %d values)", convert.MostTerms,
-			convert.MostExpressions, convert.MostValues), "say by labels of the nodes which ones take part")
+			"exceeds the limits of spec.nodes.nodeAffinity (%d terms, %d expressions per term, %d values per expression)",
+			convert.MostTerms, convert.MostExpressions, convert.MostValues), "select the nodes by labels instead")
 		return nil
 	}
 	return a
@@ -30,8 +30,8 @@ func (g *generated) ignoredQuorum(where string, all []seen.Property) []seen.Prop
 		if p.Name != "DrbdOptions/auto-quorum" {
 			return false
 		}
-		g.without(where, "LINSTOR ignores "+p.Name+" since 1.31, so it is left out: DrbdOptions/Resource/quorum says when "+
-			"volumes have quorum, and DrbdOptions/Resource/on-no-quorum what happens without it")
+		g.without(where, "LINSTOR has ignored "+p.Name+" since version 1.31, so it is omitted: DrbdOptions/Resource/quorum "+
+			"determines when a volume has quorum, and DrbdOptions/Resource/on-no-quorum what happens when it loses quorum")
 		return true
 	})
 }
@@ -52,7 +52,7 @@ func (g *generated) poolProperties(pool string, nodes []string) map[string]any {
 	}
 	where, first := "pool "+pool, values(nodes[0])
 	if slices.ContainsFunc(nodes[1:], func(node string) bool { return !maps.Equal(first, values(node)) }) {
-		g.without(where, "its properties differ from node to node, and stay in LINSTOR as they are")
+		g.without(where, "its properties differ between nodes; they remain unchanged in LINSTOR")
 		return nil
 	}
 	return g.properties(where, g.ignoredQuorum(where, g.PoolProperties(pool, nodes[0])), ownPoolKeys)

@@ -48,8 +48,7 @@ func (s *facts) generate() *generated {
 	if registry := s.cluster().Spec.Repository; registryPattern.MatchString(registry) {
 		g.spec["images"] = map[string]any{"registry": registry}
 	} else if registry != "" {
-		g.without("LinstorCluster spec.repository",
-			fmt.Sprintf("%q is no registry that spec.images.registry takes", registry))
+		g.without("LinstorCluster spec.repository", fmt.Sprintf("spec.images.registry does not accept %q", registry))
 	}
 	g.database()
 	g.controllerSpec()
@@ -130,7 +129,7 @@ func (g *generated) properties(where string, all []seen.Property, own *regexp.Re
 		out[p.Name] = p.Value
 	}
 	if len(left) > 0 {
-		g.without(where, "these are left out, and stay in LINSTOR as they are: "+text.ListSome(left))
+		g.without(where, "these properties are omitted, and remain unchanged in LINSTOR: "+text.ListSome(left))
 	}
 	return out
 }
@@ -159,8 +158,8 @@ func (g *generated) nodesSpec() {
 				out["satellite"] = map[string]any{"resources": r}
 			}
 		} else if len(k.Spec.Properties) > 0 {
-			g.without("LinstorSatelliteConfiguration/"+k.Name+" spec.properties", "spec.nodes.properties are of all nodes; "+
-				"these are of some, and stay in LINSTOR as they are")
+			g.without("LinstorSatelliteConfiguration/"+k.Name+" spec.properties", "spec.nodes.properties applies to all "+
+				"nodes; these properties apply only to some nodes, and remain unchanged in LINSTOR")
 		}
 	}
 	if len(props) > 0 {
@@ -169,7 +168,8 @@ func (g *generated) nodesSpec() {
 	if n := c.MaxConcurrentEvacuations; n != nil && *n >= 1 && *n <= 64 {
 		out["maxConcurrentEvacuations"] = *n
 	} else if n != nil {
-		g.without("LinstorCluster spec.maxConcurrentEvacuations", "spec.nodes.maxConcurrentEvacuations is from 1 to 64")
+		g.without("LinstorCluster spec.maxConcurrentEvacuations",
+			"spec.nodes.maxConcurrentEvacuations must be between 1 and 64")
 	}
 	g.spec["nodes"] = out
 	g.checkMembers(func(n *corev1.Node) bool { return nodespec.Picks(selector, affinity, n.Labels) }, tolerations)
@@ -227,14 +227,15 @@ func (g *generated) checkMembers(picks func(*corev1.Node) bool, tolerations []co
 			more = append(more, n.Name)
 		}
 	}
-	const do = "give the nodes that LINSTOR has a label of their own, and no others, and put that into " +
-		"spec.nodes.nodeSelector of the StorageCluster"
+	const do = "label exactly the nodes that are in LINSTOR, and use that label in the StorageCluster's " +
+		"spec.nodes.nodeSelector"
 	if len(more) > 0 {
 		g.block("NodesWouldJoin",
-			"the StorageCluster would also take "+text.ListSome(more)+", which LINSTOR does not have", do)
+			"the StorageCluster would also include nodes that are not in LINSTOR: "+text.ListSome(more), do)
 	}
 	if len(fewer) > 0 {
-		g.block("NodesWouldLeave", "the StorageCluster would not take "+text.ListSome(fewer)+", which LINSTOR has", do)
+		g.block("NodesWouldLeave",
+			"the StorageCluster would exclude nodes that are in LINSTOR: "+text.ListSome(fewer), do)
 	}
 }
 

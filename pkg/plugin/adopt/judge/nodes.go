@@ -43,7 +43,7 @@ func (s *facts) judgeNodes(g *generated) []Node {
 		if l == nil {
 			l = &seen.LinstorNode{}
 			if s.Linstor.From != "" {
-				n.Risks = append(n.Risks, "Piraeus has a LinstorSatellite for it, and LINSTOR no node")
+				n.Risks = append(n.Risks, "a LinstorSatellite exists for this node, but LINSTOR has no node with this name")
 			}
 		}
 		n.Status, n.Flags = l.Status, l.Flags
@@ -113,8 +113,8 @@ func (s *facts) poolsOf(n *Node, key string, l *seen.LinstorNode, wanted map[str
 			out.State = PoolSame
 		case i >= 0:
 			out.State = PoolDiffers
-			n.Risks = append(n.Risks, fmt.Sprintf("pool %s is %s %s in LINSTOR, and Piraeus asks for %s %s; what LINSTOR has "+
-				"counts", p.Name, p.Kind, p.Place, asked[i].Kind, asked[i].Place))
+			n.Risks = append(n.Risks, fmt.Sprintf("pool %s is %s %s in LINSTOR, but %s %s in Piraeus' objects; the "+
+				"definition in LINSTOR applies", p.Name, p.Kind, p.Place, asked[i].Kind, asked[i].Place))
 		}
 		n.Pools = append(n.Pools, out)
 	}
@@ -125,8 +125,8 @@ func (s *facts) poolsOf(n *Node, key string, l *seen.LinstorNode, wanted map[str
 		out := Pool{Name: p.Name, Kind: p.Kind, Place: p.Place, State: PoolUnknown}
 		if s.Linstor.From != "" {
 			out.State = PoolMissing
-			n.Risks = append(n.Risks, fmt.Sprintf("Piraeus asks for pool %s, and LINSTOR does not have it; the StorageCluster "+
-				"leaves it out", p.Name))
+			n.Risks = append(n.Risks, fmt.Sprintf("Piraeus' objects define pool %s, but it does not exist in LINSTOR; the "+
+				"StorageCluster omits it", p.Name))
 		}
 		n.Pools = append(n.Pools, out)
 	}
@@ -158,19 +158,19 @@ func (s *facts) copiesOf(n *Node, key string) {
 		}
 	}
 	if len(last) > 0 {
-		n.Risks = append(n.Risks, "the last copy that is known to be good is here: "+text.ListSome(last)+". Pods on other "+
-			"nodes cannot use it while this node is cut off, and nothing replaces it")
+		n.Risks = append(n.Risks, "last replica known to be up to date: "+text.ListSome(last)+". Pods on other nodes "+
+			"cannot use these volumes while this node is disconnected")
 	}
 	if n.Network == "host" {
 		return
 	}
 	if len(remote) > 0 {
-		n.Risks = append(n.Risks, "in use here without a copy here: "+text.ListSome(remote)+". Their I/O stops while the "+
-			"satellite is replaced: move the pods away first")
+		n.Risks = append(n.Risks, "in use on this node without a local replica: "+text.ListSome(remote)+". I/O on these "+
+			"volumes stops while the satellite is replaced: first move the pods to other nodes")
 	}
 	if len(perhaps) > 0 {
-		n.Risks = append(n.Risks, "used through the network if at all, which was not seen: "+text.ListSome(perhaps)+". If "+
-			"pods here use them, their I/O stops while the satellite is replaced")
+		n.Risks = append(n.Risks, "no local replica, and unknown whether in use: "+text.ListSome(perhaps)+". If pods "+
+			"on this node use these volumes, their I/O stops while the satellite is replaced")
 	}
 }
 

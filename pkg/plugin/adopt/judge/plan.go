@@ -145,8 +145,8 @@ type Step struct {
 	Commands []string `json:"commands,omitempty"`
 }
 
-const note = "This version prints the plan; it carries none of it out. " +
-	"None of the steps was tried with a real Piraeus."
+const note = "This version only prints the plan and does not perform any steps. " +
+	"The steps have not been tested with a real Piraeus installation."
 
 // facts are what was seen, with what follows from it.
 type facts struct{ *seen.Seen }

@@ -69,8 +69,8 @@ func (g *generated) pools() {
 	}
 	if len(strange) > 0 {
 		g.block("PoolUnsupported", "the StorageCluster cannot describe these pools: "+text.ListSome(strange),
-			"move their volumes into other pools first, or have them left alone: the operator does not touch a pool that it "+
-				"does not have in its spec")
+			"first move their volumes to other pools, or leave these pools unmanaged: the operator does not touch pools that "+
+				"are not in the spec")
 	}
 	all := slices.SortedFunc(maps.Keys(on), func(a, b seen.Pool) int {
 		return strings.Compare(a.Name+"\x00"+a.Kind+"\x00"+a.Place, b.Name+"\x00"+b.Kind+"\x00"+b.Place)
@@ -83,9 +83,9 @@ func (g *generated) pools() {
 		}
 	}
 	if len(entries) > mostEntries {
-		g.block("TooManyPools", fmt.Sprintf("the pools take %d entries of spec.storagePools, which has room for %d: they "+
-			"differ from node to node, and no label tells these apart", len(entries), mostEntries), "give nodes with the same "+
-			"pools a label of their own")
+		g.block("TooManyPools", fmt.Sprintf("the pools require %d entries in spec.storagePools, which allows only %d: "+
+			"they differ between nodes, and no label distinguishes the nodes", len(entries), mostEntries), "add a common "+
+			"label to the nodes that have the same pools")
 		entries = entries[:mostEntries]
 	}
 	if len(entries) > 0 {
@@ -117,8 +117,8 @@ func (g *generated) parts(p seen.Pool, nodes []string) []part {
 			host = k.Labels[corev1.LabelHostname]
 		}
 		if host == "" {
-			g.block("NodeWithoutLabel", fmt.Sprintf("pool %s is on %s, which no label tells from the others", p.Name, name),
-				"label the Node kubernetes.io/hostname, as its kubelet does")
+			g.block("NodeWithoutLabel", fmt.Sprintf("pool %s exists on node %s, which no label identifies", p.Name, name),
+				"set the kubernetes.io/hostname label on the Node, as the kubelet does")
 			continue
 		}
 		out = append(out, part{nodes: []string{name}, selector: map[string]string{corev1.LabelHostname: host}})

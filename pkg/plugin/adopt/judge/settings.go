@@ -22,7 +22,7 @@ func (s *facts) settings() []Setting {
 	c := &s.cluster().Spec
 	const cluster = "LinstorCluster "
 	add(len(c.Patches) > 0, cluster+"spec.patches", text.Amount(len(c.Patches), "patch", "patches")+
-		" of Piraeus' own objects, which are not made any more; see what each was for")
+		" for Piraeus objects that will no longer exist; check the purpose of each")
 	for _, part := range []struct {
 		name string
 		*seen.Component
@@ -33,28 +33,28 @@ func (s *facts) settings() []Setting {
 			continue
 		}
 		where := cluster + "spec." + part.name
-		fixed := "pods of this operator cannot be changed"
+		fixed := "this operator's pods cannot be customized"
 		if part.name == "controller" {
-			fixed += ", but for spec.controller.resources"
+			fixed += ", except with spec.controller.resources"
 		}
 		add(set(part.PodTemplate), where+".podTemplate", fixed)
-		add(part.Replicas != nil, where+".replicas", "the number of pods is the operator's")
+		add(part.Replicas != nil, where+".replicas", "the operator sets the number of pods")
 	}
-	add(c.Controller.Off(), cluster+"spec.controller.enabled", "LINSTOR's controller is always there")
-	add(c.CSINode.Off() || c.CSIController.Off(), cluster+"spec.csiNode, spec.csiController", "a driver that is off "+
-		"here is spec.volumes.driver.mode None, which stays after the adoption")
-	add(c.NFSServer != nil && !c.NFSServer.Off(), cluster+"spec.nfsServer", "volumes that several nodes write through "+
-		"NFS have no server with this operator: their pods stop when Piraeus' server goes")
+	add(c.Controller.Off(), cluster+"spec.controller.enabled", "the LINSTOR controller cannot be disabled")
+	add(c.CSINode.Off() || c.CSIController.Off(), cluster+"spec.csiNode, spec.csiController", "to keep the "+
+		"driver disabled, leave spec.volumes.driver.mode at None after the adoption")
+	add(c.NFSServer != nil && !c.NFSServer.Off(), cluster+"spec.nfsServer", "this operator has no NFS server for "+
+		"ReadWriteMany volumes: pods that use such volumes stop working when Piraeus' NFS server is deleted")
 	add(c.APITLS != nil && (set(c.APITLS.CertManager) || set(c.APITLS.CAReference)), cluster+"spec.apiTLS",
-		"certificates are the operator's; spec.tls.authorities names authorities of yours")
+		"the operator manages certificates; to use your own CAs, set spec.tls.authorities")
 	add(c.InternalTLS != nil && (set(c.InternalTLS.CertManager) || set(c.InternalTLS.CAReference)),
-		cluster+"spec.internalTLS", "certificates are the operator's; spec.tls.authorities names authorities of yours")
+		cluster+"spec.internalTLS", "the operator manages certificates; to use your own CAs, set spec.tls.authorities")
 	for i := range s.Configurations {
 		out = append(out, settingsOf(&s.Configurations[i])...)
 	}
 	for i := range s.Connections {
-		out = append(out, Setting{"LinstorNodeConnection/" + s.Connections[i].Name, "paths and properties of connections " +
-			"between nodes stay in LINSTOR as they are; nothing keeps them, and new nodes get none"})
+		out = append(out, Setting{"LinstorNodeConnection/" + s.Connections[i].Name, "node connection paths and properties " +
+			"remain unchanged in LINSTOR, but the operator does not manage them, and new nodes do not get any"})
 	}
 	return out
 }
@@ -72,25 +72,25 @@ func settingsOf(k *seen.SatelliteConfiguration) []Setting {
 		}
 	}
 	spec := &k.Spec
-	add(len(spec.Patches) > 0, "spec.patches", text.Amount(len(spec.Patches), "patch", "patches")+" of Piraeus' own "+
-		"objects, which are not made any more; see what each was for")
-	add(!onlyHostNetwork(spec.PodTemplate), "spec.podTemplate", "pods of this operator cannot be changed, but for "+
-		"spec.nodes.satellite.resources; platforms such as Talos are spec.platform")
-	add(len(spec.IPFamilies) > 0, "spec.ipFamilies", "a satellite is reached at the first address of its pod")
+	add(len(spec.Patches) > 0, "spec.patches", text.Amount(len(spec.Patches), "patch", "patches")+" for Piraeus "+
+		"objects that will no longer exist; check the purpose of each")
+	add(!onlyHostNetwork(spec.PodTemplate), "spec.podTemplate", "this operator's pods cannot be customized, except "+
+		"with spec.nodes.satellite.resources; for platforms such as Talos, use spec.platform")
+	add(len(spec.IPFamilies) > 0, "spec.ipFamilies", "LINSTOR connects to each satellite at its pod's first address")
 	add(spec.InternalTLS != nil && spec.InternalTLS.TLSHandshake, "spec.internalTLS.tlsHandshakeDaemon",
-		"DRBD over TLS needs a program beside the satellite, which this operator does not run: volumes that use it do not "+
-			"connect again")
-	add(spec.DeletionPolicy != "", "spec.deletionPolicy", fmt.Sprintf("it is %s; spec.nodes.removalPolicy is of all "+
-		"nodes, and Retain unless you set it", spec.DeletionPolicy))
-	add(set(spec.EvacuationStrategy), "spec.evacuationStrategy", "the operator has waits of its own")
+		"DRBD over TLS requires a TLS handshake daemon, which this operator does not run: volumes that use it will "+
+			"not reconnect")
+	add(spec.DeletionPolicy != "", "spec.deletionPolicy", fmt.Sprintf("it is %s; spec.nodes.removalPolicy applies to "+
+		"all nodes, and defaults to Retain", spec.DeletionPolicy))
+	add(set(spec.EvacuationStrategy), "spec.evacuationStrategy", "the operator uses its own timeouts")
 	for i := range spec.StoragePools {
 		p := &spec.StoragePools[i]
 		field := "spec.storagePools[" + p.Name + "]"
 		if p.Source != nil {
 			add(true, field+".source", convert.Source(p.Source.HostDevices))
 		}
-		add(p.LVM != nil && (set(p.LVM.SharedSpace) || set(p.LVM.ExternalLocked)), field+".lvmPool", "the operator knows "+
-			"no volume groups that nodes share")
+		add(p.LVM != nil && (set(p.LVM.SharedSpace) || set(p.LVM.ExternalLocked)), field+".lvmPool", "the operator does "+
+			"not support volume groups that are shared between nodes")
 	}
 	return out
 }

@@ -27,21 +27,21 @@ func (s *facts) objects() []Object {
 	for i := range s.Deployments {
 		switch d := &s.Deployments[i]; {
 		case seen.IsOperator(d):
-			add("Deployment", d.Name, fateScaled, "to 0 before anything else: while Piraeus' operator runs, a "+
-				"LinstorSatellite that goes can have its node evacuated")
+			add("Deployment", d.Name, fateScaled, "to 0 before anything else: while the Piraeus operator "+
+				"is running, deleting a LinstorSatellite can evacuate its node")
 		case d.Name == seen.ControllerName:
-			add("Deployment", d.Name, fateScaled, "to 0, since two controllers on one database destroy it; deleted at the end")
+			add("Deployment", d.Name, fateScaled, "to 0, because two controllers would corrupt the database; then deleted")
 		case managed(d.Labels):
-			add("Deployment", d.Name, fateOrphaned, "runs on until this operator's takes over; then deleted")
+			add("Deployment", d.Name, fateOrphaned, "keeps running until its replacement takes over, and is then deleted")
 		}
 	}
 	for _, name := range s.Webhooks {
-		add("ValidatingWebhookConfiguration", name, fateDeleted, "nobody answers it without Piraeus' operator, and every "+
-			"edit of Piraeus' objects and of StorageClasses would fail")
+		add("ValidatingWebhookConfiguration", name, fateDeleted, "it does not respond without the Piraeus operator, "+
+			"so every change to Piraeus' objects and to StorageClasses would fail")
 	}
 	for i := range s.Clusters {
-		add("LinstorCluster", s.Clusters[i].Name, fateOrphaned, "deleted with --cascade=orphan: a plain deletion takes "+
-			"controller, driver and satellites with it")
+		add("LinstorCluster", s.Clusters[i].Name, fateOrphaned, "deleted with --cascade=orphan: a normal deletion would "+
+			"also delete the controller, the driver and the satellites")
 	}
 	if n := len(s.Satellites); n > 0 {
 		add("LinstorSatellite", text.ListSome(s.satelliteNames()), fateOrphaned, "their finalizer is removed, and they are "+
@@ -49,21 +49,21 @@ func (s *facts) objects() []Object {
 	}
 	if n := len(s.satelliteSets()); n > 0 {
 		add("DaemonSet", fmt.Sprintf("%s* (%d)", seen.SatellitePrefix, n), fateOrphaned, "deleted one at a time, each when "+
-			"the satellite of this operator is to take over its node")
+			"this operator's satellite takes over the node")
 	}
 	for i := range s.DaemonSets {
 		d := &s.DaemonSets[i]
 		if managed(d.Labels) && !slices.ContainsFunc(s.Satellites, func(l seen.Satellite) bool {
 			return strings.EqualFold(seen.SatellitePrefix+l.Name, d.Name)
 		}) {
-			add("DaemonSet", d.Name, fateOrphaned, "runs on until this operator's takes over; then deleted")
+			add("DaemonSet", d.Name, fateOrphaned, "keeps running until its replacement takes over, and is then deleted")
 		}
 	}
-	add("Service", seen.ControllerName, fateReplaced, "by one that leads to LINSTOR's controller in linstor-storage, "+
-		"for Piraeus' CSI driver and other clients")
+	add("Service", seen.ControllerName, fateReplaced, "by a Service that points to the LINSTOR controller in "+
+		"linstor-storage, for Piraeus' CSI driver and other clients")
 	if s.Lease != nil {
 		add("Lease", seen.ControllerName, fateKept, "it must have no holder before this operator's controller starts: "+
-			"Leases of two namespaces do not exclude each other")
+			"Leases in different namespaces do not exclude each other")
 	}
 	for _, name := range s.Named() {
 		add("Secret", name, fateCopied, "to linstor-storage")
@@ -95,8 +95,8 @@ func (s *facts) evacuates() string {
 	if len(names) == 0 {
 		return ""
 	}
-	return ". Their deletionPolicy is not Retain on " + text.ListSome(names) + ": while Piraeus' operator runs, their " +
-		"deletion evacuates or removes the node"
+	return ". deletionPolicy is not Retain on " + text.ListSome(names) + ": while the Piraeus operator is running, " +
+		"deleting them evacuates or removes their nodes"
 }
 
 func (s *facts) keptObjects() []Object {
@@ -107,12 +107,12 @@ func (s *facts) keptObjects() []Object {
 		}
 	}
 	add(s.DB.Kind == v1alpha1.DatabaseKubernetes, "LINSTOR's tables", fmt.Sprintf("%d objects in %d tables", s.DB.Objects,
-		s.DB.Tables), "they are the database of this operator's LINSTOR as well")
-	add(s.Driver, "CSIDriver", seen.DriverName, "its name is in every PersistentVolume")
+		s.DB.Tables), "they remain LINSTOR's database")
+	add(s.Driver, "CSIDriver", seen.DriverName, "every PersistentVolume refers to it by name")
 	add(len(s.Volumes) > 0, "PersistentVolume", text.Amount(len(s.Volumes), "volume", "volumes"), "LINSTOR's resources "+
 		"keep their names")
 	add(len(s.Classes) > 0, "StorageClass", text.ListSome(s.Classes),
-		"the operator leaves StorageClasses of others alone")
+		"the operator does not change StorageClasses that it did not create")
 	return out
 }
 
@@ -138,43 +138,41 @@ func (s *facts) steps() []Step {
 			"kubectl delete validatingwebhookconfiguration "+w)
 		start = append(start, "kubectl create -f "+w+".yaml")
 	}
-	pausesNode := "replication to and from that node, until its new satellite has connected; the I/O of pods that use " +
-		"a volume there without a copy there"
+	pausesNode := "replication to and from that node, until its new satellite has connected; also I/O of pods on the " +
+		"node that use volumes without a local replica"
 	if len(s.DaemonSets) > 0 && !slices.ContainsFunc(s.judgeNetworks(), func(n string) bool { return n != "host" }) {
-		pausesNode = "changes of volumes on that node; DRBD's connections are on the host's network and stay"
+		pausesNode = "changes to volumes on that node; DRBD connections use the host network and remain established"
 	}
 	return []Step{
-		{Title: "Back up", Does: "LINSTOR's database, Piraeus' objects and its Secrets, kept outside of the cluster",
-			Pauses: "nothing", Back: "not needed", Commands: s.backupCommands()},
-		{Title: "Stop Piraeus' operator", Does: "so that nothing that goes is taken for a node to evacuate; then delete " +
-			"its webhook", Pauses: "what Piraeus' operator does: nodes that join, settings", Commands: stop,
+		{Title: "Back up", Does: "back up LINSTOR's database, Piraeus' objects and Secrets, and store the backup outside " +
+			"the cluster", Pauses: "nothing", Back: "not needed", Commands: s.backupCommands()},
+		{Title: "Stop the Piraeus operator", Does: "scale it to 0, so that no deletion evacuates a node; then delete " +
+			"its webhook", Pauses: "tasks of the Piraeus operator, such as adding nodes and applying settings", Commands: stop,
 			Back: strings.Join(start, "; ")},
-		{Title: "Let go of the workloads", Does: "remove the finalizer of each LinstorSatellite, and delete Piraeus' " +
-			"objects with --cascade=orphan, so that what runs is nobody's",
-			Pauses: "nothing", Back: "create Piraeus' objects from the first step, without their resourceVersion and uid, " +
-				"and start its operator: it makes its workloads anew, with other labels, so that satellites are replaced all at " +
-				"once. Better: stay before this step"},
-		{Title: "Stop LINSTOR's controller", Does: "scale it to 0, and wait until no pod is left, also no terminating " +
-			"one, and the Lease " + seen.ControllerName + " has expired",
-			Pauses: "making, growing, attaching and deleting volumes, snapshots; volumes that are in use go on",
+		{Title: "Release the workloads", Does: "remove each LinstorSatellite's finalizer, and delete Piraeus' objects " +
+			"with --cascade=orphan, so that the workloads keep running without an owner", Pauses: "nothing", Back: "recreate " +
+			"Piraeus' objects from the backup, without resourceVersion and uid, and start the Piraeus operator: it recreates " +
+			"its workloads with different labels, which replaces all satellites at once. Decide before this step whether to " +
+			"continue"},
+		{Title: "Stop the LINSTOR controller", Does: "scale it to 0, and wait until all of its pods are gone, including " +
+			"terminating pods, and the Lease " + seen.ControllerName + " has expired",
+			Pauses: "creating, expanding, attaching and deleting volumes, and snapshots; volumes in use keep working",
 			Back:   "kubectl -n " + ns + " scale --replicas=1 deployment/" + seen.ControllerName},
-		{Title: "Start this operator's controller", Does: "copy the Secrets, apply the StorageCluster, and answer the " +
-			"hold ForeignLinstorFound with adopt: the same version on the same database, with Piraeus' satellites still there",
-			Pauses: "the same", Back: "stop it and start Piraeus' again: the database can be read as long as LINSTOR's " +
-				"version is the same"},
-		{Title: "Lead clients to it",
-			Does:   "a Service " + seen.ControllerName + " in " + ns + " that leads to linstor-storage",
-			Pauses: "nothing; from here on volumes can be made again", Back: "the Service from the first step"},
-		{Title: "Node by node", Does: "delete the node's DaemonSet, start this operator's satellite, set the address of " +
-			"the interface to the host's in place (this version would add an interface default beside it), wait until the " +
-			"node is ONLINE and all of its copies are UpToDate; then the next one, never two at once", Pauses: pausesNode,
-			Back: "from the container's to the host's network there is no way back without restarting the node"},
-		{Title: "The CSI driver, and what makes pods move away", Does: "delete Piraeus' CSI driver and high-availability " +
-			"controller, and set spec.volumes.driver.mode to Managed",
-			Pauses: "mounting, unmounting and growing volumes on a node, until the new driver has registered there",
-			Back:   "Piraeus' objects from the first step"},
-		{Title: "Clean up", Does: "delete the Service of before, Piraeus' definitions and roles", Pauses: "nothing",
-			Back: "none is needed"},
+		{Title: "Start this operator's controller", Does: "copy the Secrets, apply the StorageCluster, and resume " +
+			"from ForeignLinstorFound with adopt: the version and the database are the same, and Piraeus' satellites are " +
+			"still running", Pauses: "the same as in the previous step", Back: "stop it, and start Piraeus' LINSTOR " +
+			"controller again: it can read the database as long as the LINSTOR version is the same"},
+		{Title: "Redirect the clients", Does: "create a Service " + seen.ControllerName + " in " + ns + " that points to " +
+			"linstor-storage", Pauses: "nothing; volumes can be created again", Back: "restore the Service from the backup"},
+		{Title: "Replace the satellites, one node at a time", Does: "delete the node's DaemonSet, start this operator's " +
+			"satellite, change the address of the existing network interface to the host's address (this version would add " +
+			"a second interface named default), and wait until the node is ONLINE and all of its replicas are UpToDate. " +
+			"Then continue with the next node; never process two nodes at once", Pauses: pausesNode,
+			Back: "switching back from the host network to the container network requires rebooting the node"},
+		{Title: "Replace the CSI driver and high-availability controller", Does: "delete Piraeus' CSI driver and " +
+			"high-availability controller, and set spec.volumes.driver.mode to Managed", Pauses: "mounting, unmounting and " +
+			"expanding volumes on a node, until its new driver registers", Back: "recreate Piraeus' objects from the backup"},
+		{Title: "Clean up", Does: "delete the old Service, Piraeus' CRDs and roles", Pauses: "nothing", Back: "not needed"},
 	}
 }
 

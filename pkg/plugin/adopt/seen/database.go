@@ -140,7 +140,7 @@ func (s *Seen) table(ctx context.Context, c *access.Cluster, name string, each f
 	name += "." + access.LinstorTables
 	kind, ok := s.DB.versions[name]
 	if !ok {
-		return fmt.Errorf("there is no table %s", name)
+		return fmt.Errorf("table %s does not exist", name)
 	}
 	page := &unstructured.UnstructuredList{}
 	page.SetGroupVersionKind(listOf(kind))

@@ -220,15 +220,15 @@ func ask[T any](ctx context.Context, namespace string, linstor Linstor, named fu
 	error) {
 	data, err := linstor(ctx, namespace, linstorclient.JSON(args...)...)
 	if err != nil {
-		return nil, fmt.Errorf("run LINSTOR's client: %w", err)
+		return nil, fmt.Errorf("run the LINSTOR client: %w", err)
 	}
 	out, err := linstorclient.List[T](data)
 	if err != nil {
-		return nil, fmt.Errorf("read what LINSTOR says to %s: %w", strings.Join(args, " "), err)
+		return nil, fmt.Errorf("read the output of linstor %s: %w", strings.Join(args, " "), err)
 	}
 	for i := range out {
 		if !named(&out[i]) {
-			return nil, errors.New("LINSTOR answers to " + strings.Join(args, " ") + " with an error in place of a list")
+			return nil, errors.New("linstor " + strings.Join(args, " ") + " returned an error instead of a list")
 		}
 	}
 	return out, nil
@@ -243,7 +243,7 @@ func (s *Seen) placeOf(ctx context.Context, c *access.Cluster, node, pool string
 	const table = "propscontainers." + access.LinstorTables
 	kind, ok := s.DB.versions[table]
 	if !ok {
-		return "", errors.New("there is no table " + table)
+		return "", errors.New("table " + table + " does not exist")
 	}
 	sum := sha256.Sum256([]byte(strings.ToUpper("/STOR_POOLS/"+node+"/"+pool) + ":" + placeKey))
 	object := &unstructured.Unstructured{}

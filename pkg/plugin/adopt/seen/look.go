@@ -92,11 +92,11 @@ func Look(ctx context.Context, c *access.Cluster, namespace string) (*Seen, erro
 	s.definitions = list.Items
 	if !s.defined("linstorclusters.piraeus.io") {
 		if s.defined("linstorcontrollers.piraeus.linbit.com") {
-			return nil, fmt.Errorf("the cluster at %s has Piraeus 1: adoption begins at Piraeus 2; move to that first, as "+
-				"Piraeus' own documentation says", c.Host)
+			return nil, fmt.Errorf("the cluster at %s runs Piraeus 1, but only Piraeus 2 can be adopted; first upgrade as "+
+				"described in the Piraeus documentation", c.Host)
 		}
-		return nil, fmt.Errorf("there is no Piraeus 2 in the cluster at %s: it has no definition "+
-			"linstorclusters.piraeus.io; name another cluster with --context", c.Host)
+		return nil, fmt.Errorf("Piraeus 2 was not found in the cluster at %s: the CRD "+
+			"linstorclusters.piraeus.io does not exist; specify a different cluster with --context", c.Host)
 	}
 	if err := s.findNamespace(ctx, c, namespace); err != nil {
 		return nil, err
@@ -128,8 +128,8 @@ func IsOperator(d *appsv1.Deployment) bool {
 func (s *Seen) findNamespace(ctx context.Context, c *access.Cluster, given string) error {
 	var all appsv1.DeploymentList
 	if err := c.List(ctx, &all, client.InNamespace(given)); err != nil {
-		err = c.Explain(err, "list", "deployments.apps", "in all namespaces, or in "+given)
-		return fmt.Errorf("look for Piraeus' operator: %w; --piraeus-namespace names the one to look into", err)
+		err = c.Explain(err, "list", "deployments.apps", "in "+cmp.Or(given, "all namespaces"))
+		return fmt.Errorf("find the Piraeus operator: %w; specify its namespace with --piraeus-namespace", err)
 	}
 	found := map[string]bool{}
 	for i := range all.Items {
@@ -144,15 +144,15 @@ func (s *Seen) findNamespace(ctx context.Context, c *access.Cluster, given strin
 	slices.Sort(names)
 	switch {
 	case len(names) > 1:
-		return fmt.Errorf("operators of Piraeus run in %s: there can be one; name it with --piraeus-namespace",
+		return fmt.Errorf("found Piraeus operators in %s, but there can be only one; specify it with --piraeus-namespace",
 			strings.Join(names, " and "))
 	case len(names) == 1:
 		s.Namespace = names[0]
 	case given != "":
 		s.Namespace = given // its operator may be gone, with what it has made left
 	default:
-		return errors.New("no Deployment runs Piraeus' operator (an image piraeus-operator): if it was removed and what " +
-			"it has made is still there, say where with --piraeus-namespace")
+		return errors.New("no Deployment with the image piraeus-operator was found: if the Piraeus operator was removed " +
+			"but its workloads still exist, specify their namespace with --piraeus-namespace")
 	}
 	for i := range all.Items {
 		if all.Items[i].Namespace == s.Namespace {
