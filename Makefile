@@ -26,6 +26,7 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/storagecluster-operator
 tool_key = $(shell { cat hack/$(1)/go.mod hack/$(1)/go.sum; $(GO) env GOVERSION; } | git hash-object --stdin | cut -c1-12)
 TOOLS := $(CACHE)/gen-$(call tool_key,tools)
 LINT := $(CACHE)/lint-$(call tool_key,lint)
+VALE := $(CACHE)/vale-$(call tool_key,prose/vale)
 VULN := $(CACHE)/vuln-$(call tool_key,vuln)
 TESTSUM := $(CACHE)/testsum-$(call tool_key,testsum)
 # SHUFFLE=on runs the tests of each package in random order and prints the number that repeats it: SHUFFLE=1234. The
@@ -213,10 +214,12 @@ verify: generate ## Check that the generated files are up to date and committed,
 # What golangci-lint found out about packages is in the user's cache directory, beside Go's build cache: a fresh checkout
 # does not look at those of other modules again, which is more than half of the work.
 .PHONY: lint
-lint: $(LINT)/golangci-lint ## Run golangci-lint, including go vet, and check size limits (hack/budget). The first run builds golangci-lint (a few minutes).
+lint: $(LINT)/golangci-lint $(VALE)/vale ## Run golangci-lint, including go vet, and check size limits (hack/budget) and English (hack/prose).
 	$(LINT)/golangci-lint config verify
 	$(LINT)/golangci-lint run ./...
 	@$(GO) test ./hack/budget || { echo 'lint: split the packages, files or types listed above; there are no exceptions'; exit 1; }
+	$(VALE)/vale --no-global --config=hack/prose/vale.ini $$(git ls-files '*.md')
+	@$(GO) test ./hack/prose
 
 .PHONY: site
 site: ## Build the documentation site in .cache/site/html and check its links. Requires Python 3.10 or newer with venv.
@@ -303,6 +306,9 @@ clean-all: clean ## Also remove what all checkouts share: tools, the control pla
 
 %/golangci-lint:
 	$(GO) -C hack/lint build -ldflags '-s -w' -o $*/ tool
+
+%/vale:
+	$(GO) -C hack/prose/vale build -ldflags '-s -w' -o $*/ tool
 
 %/govulncheck:
 	$(GO) -C hack/vuln build -ldflags '-s -w' -o $*/ tool

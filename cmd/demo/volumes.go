@@ -128,7 +128,8 @@ func (d *demo) controllerNode(ctx context.Context) (string, error) {
 
 // cutPower switches a node off, for which an administrator vouches.
 func (d *demo) cutPower(ctx context.Context, node string) error {
-	d.say("\n%s, on which the application is running, loses power. An administrator verifies and confirms this:", node)
+	d.say("\n%s, on which the application is running, loses power. An administrator confirms that the machine "+
+		"is off:", node)
 	if err := d.cluster.KillNode(ctx, node); err != nil {
 		return err
 	}

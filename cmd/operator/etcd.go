@@ -29,7 +29,7 @@ func bindMembers(fs *flag.FlagSet, s *settings) {
 	fs.StringVar(&s.looked, strings.TrimPrefix(pods.FlagLook, "--"), "",
 		"etcd data directory: report its contents, and exit")
 	fs.StringVar(&s.saved, strings.TrimPrefix(pods.FlagSave, "--"), "",
-		"configuration as JSON: take a snapshot of an etcd member, report it, and exit")
+		"configuration as JSON: take a snapshot of an etcd member, print its details, and exit")
 }
 
 // takeMember takes what a member of etcd is to run with into its pod, and this program with it: etcd's image has no

@@ -289,7 +289,7 @@ func bindFlags(fs *flag.FlagSet, s *settings) {
 		"for --verify-export: second export that must have the same rows, in any order; print only the result")
 	bindComparisons(fs, s)
 	fs.StringVar(&s.backup, "take-backup", "",
-		"YAML with the location of LINSTOR and the destination of a backup: take the backup, print a summary, and exit")
+		"YAML with LINSTOR's URL and the destination of a backup: take the backup, print a summary, and exit")
 	fs.StringVar(&s.download, "download-export", "",
 		"the same YAML as for --take-backup: write LINSTOR's export to the file named in the field export, unless the "+
 			"store already has the backup, and exit")
@@ -299,8 +299,8 @@ func bindFlags(fs *flag.FlagSet, s *settings) {
 		"the same JSON as for --fetch-backup: fail unless the export that LINSTOR's own tool created afterwards has "+
 			"the same rows; remove both files, and exit")
 	fs.StringVar(&s.moved, "check-move", "",
-		"JSON that names exports of two databases that LINSTOR's own tool created before and after moving the data: "+
-			"fail unless both have the same rows; remove both files, and exit")
+		"JSON with the paths of two exports that LINSTOR's own tool created before and after the move to another "+
+			"database: fail unless both have the same rows; remove both files, and exit")
 	bindMembers(fs, s)
 	fs.StringVar(&o.Image, "image", "",
 		"the operator's own image, used to take backups (default: the image of the pod POD_NAME)")
@@ -314,9 +314,9 @@ func bindFlags(fs *flag.FlagSet, s *settings) {
 	fs.BoolVar(&o.LeaderElect, "leader-elect", false, "elect a leader among the replicas")
 	wait(&o.LeaseDuration, "lease-duration", "how long other replicas wait before they replace a leader that has died "+
 		"(default 15s)")
-	fs.IntVar(&o.Parallel, "linstor-writes", 8, "how many writes to LINSTOR run concurrently")
-	wait(&o.RetryBase, "retry-base", "shortest pause after a failed write to LINSTOR (default 1s)")
-	wait(&o.RetryMax, "retry-max", "longest pause after a failed write to LINSTOR (default 5m)")
+	fs.IntVar(&o.Parallel, "linstor-writes", 8, "maximum number of concurrent writes to LINSTOR")
+	wait(&o.RetryBase, "retry-base", "minimum pause after a failed write to LINSTOR (default 1s)")
+	wait(&o.RetryMax, "retry-max", "maximum pause after a failed write to LINSTOR (default 5m)")
 	fs.Var(&s.level, "log-level", "debug, info, warn or error")
 	t := &o.Timing
 	wait(&t.Straggler, "straggler-timeout", "how long a phase waits for the last nodes once enough nodes have passed it")

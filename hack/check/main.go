@@ -28,7 +28,7 @@ func main() {
 	flag.StringVar(&o.base, "base", "main", "branch or commit to compare with; the change includes uncommitted and "+
 		"untracked files")
 	flag.StringVar(&o.lint, "lint", "", "path to golangci-lint; if empty, nothing is linted")
-	flag.StringVar(&o.parallel, "parallel", "8", "how many tests on the simulated cluster run concurrently")
+	flag.StringVar(&o.parallel, "parallel", "8", "how many tests run concurrently on the simulated cluster")
 	flag.BoolVar(&o.dry, "n", false, "print the commands without running them")
 	flag.Parse()
 	if err := run(context.Background(), o, os.Stdout); err != nil {

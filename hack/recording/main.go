@@ -16,7 +16,7 @@ import (
 )
 
 func main() {
-	record := flag.String("record", "", "file to which standard input is recorded")
+	record := flag.String("record", "", "file to record standard input to")
 	draw := flag.String("draw", "", "recording to render as an image")
 	flag.Parse()
 	if err := run(*record, *draw, os.Stdin, os.Stdout); err != nil {

@@ -337,7 +337,7 @@ func (r *Reconciler) unseen(ctx context.Context, c *v1alpha1.StorageCluster, cau
 	}
 	if text := cause.Error(); r.warned != text {
 		r.warned = text
-		log.FromContext(ctx).Error(cause, "the cluster cannot be observed; nothing is changed")
+		log.FromContext(ctx).Error(cause, "failed to read the state of the cluster; no changes are made")
 		r.event(after, warning, conditions.ReasonObservationFailed, "Observe", text)
 	}
 	return reconcile.Result{RequeueAfter: r.Observer.Timing.PollSteady}, nil

@@ -165,7 +165,7 @@ func TestAClusterThatCannotBeLookedAtIsTold(t *testing.T) {
 				b.c.Create(b.t.Context(), claim)); err != nil {
 				b.t.Fatal(err)
 			}
-		}, "the record of the database cannot be read"},
+		}, "the database record cannot be read"},
 		{"a list that fails", func(b *bench) { b.stale = brokenLists{b.c} }, "the list cannot be decoded"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

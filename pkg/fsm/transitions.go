@@ -84,8 +84,8 @@ func states() []StateInfo {
 				"administrator can take the required backup, the hold opens at once."},
 		{Migrating, time.Hour,
 			"LINSTOR is stopped, and its database is overwritten with a backup: the backup is compared with the nodes, an " +
-				"administrator approves the restore in a hold, and the imported data is verified. Alternatively, LINSTOR's " +
-				"data is moved to another database."},
+				"administrator resumes the hold to approve the restore, and the imported data is verified. Alternatively, " +
+				"LINSTOR's data is moved to another database."},
 		{Ready, 0, "Everything that the spec describes exists. New nodes are added automatically."},
 		{Degraded, 0, "The cluster is usable, but something is missing; the status shows what."},
 		{HumanIntervention, 0, "A hold is open. The operator is waiting for an administrator and keeps observing the " +

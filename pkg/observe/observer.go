@@ -277,7 +277,7 @@ func sortPods(k *cluster.Kube, all []corev1.Pod, owner string) {
 // the accepted one could touch what the user did not ask for.
 func (o *Observer) target(f *cluster.Facts) error {
 	if err := f.ClaimErr; err != nil {
-		return fmt.Errorf("the record of the database cannot be read: %w; correct ConfigMap %s/%s", err,
+		return fmt.Errorf("the database record cannot be read: %w; correct ConfigMap %s/%s", err,
 			v1alpha1.WorkloadNamespace, resources.ClaimName)
 	}
 	name := f.Cluster.Status.Target

@@ -176,7 +176,7 @@ func convergedMessage(s *cluster.Snapshot) string {
 	if left := registration.PreferencesMessage(s); left != "" {
 		return fmt.Sprintf("all %d nodes are online and have their pools", s.Counted()) + left
 	}
-	return fmt.Sprintf("all %d nodes have everything that the spec requires", s.Counted())
+	return fmt.Sprintf("all %d nodes match the spec", s.Counted())
 }
 
 // chainHandler brings the last of its links about, keeps up the ones before it, and begins what can be begun of those

@@ -48,7 +48,7 @@ func TestAssessWaitsUntilLinstorHasConnected(t *testing.T) {
 		}}, "", "not yet connected to n02"},
 		"all are connected": {1, []func(*clustertest.World){answersFor(2 * second), func(w *clustertest.World) {
 			w.Node("n01").Status = linstor.StatusOnline
-		}}, fsm.Converged, "all 1 nodes have everything that the spec requires"},
+		}}, fsm.Converged, "all 1 nodes match the spec"},
 		"no satellite runs": {1, []func(*clustertest.World){answersFor(2 * second), func(w *clustertest.World) {
 			w.UnreadyPod(v1alpha1.ComponentSatellite, "n01")
 		}}, fsm.SatellitesMissing, "0 of 1 satellites are ready"},

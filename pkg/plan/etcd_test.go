@@ -111,7 +111,7 @@ func TestMembersOfEtcd(t *testing.T) {
 		{name: "not at rest", nodes: 5, members: 1, edit: replicas(3), want: "start 2 n02,n03",
 			spoil: func(w *clustertest.World) {
 				w.Etcd.Decision.Step, w.Etcd.Decision.Row = membership.Wait, "down"
-			}, note: "the edit is applied to them afterwards: 1 of 1"},
+			}, note: "the edit is applied to the members afterwards: 1 of 1"},
 		{name: "notes that cannot be read", nodes: 5, members: 1, edit: replicas(3),
 			spoil: func(w *clustertest.World) {
 				w.Kube.ConfigMaps[etcdmember.Notes].Data[etcdmember.KeyNotes] = "["

@@ -110,7 +110,7 @@ func TestOperatorOnNodes(t *testing.T) {
 		{"finalizer", func(n *corev1.Node) { n.Finalizers = append(n.Finalizers, "example.com/x") }, "finalizers"},
 		{"owner", func(n *corev1.Node) {
 			n.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: "default", UID: "x"}}
-		}, "owners"},
+		}, "owner"},
 		{"our label and a taint", func(n *corev1.Node) {
 			n.Labels[ours] = "z"
 			n.Spec.Taints = []corev1.Taint{{Key: "x", Effect: "NoSchedule"}}

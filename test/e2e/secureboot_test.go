@@ -58,7 +58,8 @@ func holdSigningKeyUnusable(t *testing.T) {
 	e := start(t, harness.Nodes(2))
 	e.Run()
 	e.Apply(harness.Manifest("  kernelModule: {signingKeySecret: mok}" + harness.ThinPool))
-	h := e.held(v1alpha1.HoldSigningKeyUnusable, "spec.kernelModule.signingKeySecret", "no Secret mok", "linstor-storage")
+	h := e.held(v1alpha1.HoldSigningKeyUnusable, "spec.kernelModule.signingKeySecret", "Secret mok does not exist",
+		"linstor-storage")
 	h = e.retriedInVain(h)
 	e.signingKey("")
 	e.stays(h, "the Secret lacks a key")

@@ -111,7 +111,7 @@ var table = decisiontable.Table[*situation]{
 			func(s *situation, h Held) bool { return s.Now.After(h.Leaf.Certificate.NotAfter) }),
 		leafRow("early", "is not valid yet, for example because it was created while the clock was ahead",
 			func(s *situation, h Held) bool { return s.early(h.Leaf.Certificate) }),
-		leafRow("another", "does not have the required names or use (server or client), or its key does not match",
+		leafRow("another", "lacks the required names or key usage (server or client), or its key does not match",
 			func(_ *situation, h Held) bool { return !h.Leaf.Is(h.Profile) }),
 		leafRow("old-authority", "was not signed by the current authority",
 			func(s *situation, h Held) bool { return !h.Leaf.SignedBy(s.Succession.Current.Certificate) }),

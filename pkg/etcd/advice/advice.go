@@ -65,7 +65,7 @@ func RestartFailed(seat seats.Seat) Advice {
 	return Advice{fmt.Sprintf("%d pods of member %s were deleted, but their replacements are still not running the "+
 		"required etcd version %s and revision %q", seat.Restarts.Tries, Label(seat), seat.Version, seat.Revision),
 		fmt.Sprintf("Check whether the kubelet updates the ConfigMap mounted in the pod, and whether the DaemonSet "+
-			"`linstor-etcd-%s` has the required image. Then resume with %s", seat.Name, answer("retry"))}
+			"`linstor-etcd-%s` uses the required image. Then resume with %s", seat.Name, answer("retry"))}
 }
 
 // TLSChanged is about a cluster that has begun otherwise.
@@ -92,7 +92,7 @@ func Refused(version string, err error) Advice {
 func WrongVersion(seat seats.Seat, wanted, runs string) Advice {
 	return Advice{fmt.Sprintf("the image of member %s should contain etcd %s, but the member is running etcd %s",
 		Label(seat), wanted, runs),
-		"Correct the image for that version, then delete the member's pod: the DaemonSet recreates it"}
+		"Correct the image that is configured for that version, then delete the member's pod: the DaemonSet recreates it"}
 }
 
 // NotWritten is about a DaemonSet that something changes back, or that the API server does not take.

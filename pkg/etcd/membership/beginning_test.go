@@ -55,7 +55,7 @@ func TestNeverBegins(t *testing.T) {
 			w.machines[1].disk = former
 			w.machines[1].disk.End = datadir.Log{Term: 3, Index: 20, Commit: 19}
 		}, membership.EtcdNotesLost,
-			"n2 has etcd data (member: n2-7), whose log ends at term 3, index 20, committed index 19"},
+			"n2 has etcd data (member: n2-7), whose log ends at term 3, index 20 (committed index 19)"},
 		"data where no node is marked": {func(w *world) { w.machines[1].disk = former }, membership.EtcdNotesLost,
 			"n2 has etcd data (member: n2-7)"},
 		"data where no member is wanted": {func(w *world) { w.machines[2].disk, w.machines[2].selected = former, false },

@@ -17,10 +17,10 @@ var rules = slices.Concat(trouble, changes, renewal, growth)
 var table = func() decisiontable.Table[*situation] {
 	t := decisiontable.Table[*situation]{
 		Title: "The next step",
-		Intro: "A member is fit if it responds, is in the quorum's member list, reports the quorum's leader, and is at " +
-			"most 1,000 entries behind. Waiting times are measured separately for each member, from when the condition first " +
-			"became true. A step is repeated at each reconcile until it takes effect. If it has no effect within `Start`, " +
-			"the `EtcdStuck` hold also opens. `Start` is 10 minutes unless set otherwise, and `Down` is 1 hour.",
+		Intro: "A member is healthy if it responds, is in the quorum's member list, reports the quorum's leader, and is " +
+			"at most 1,000 entries behind. Waiting times are measured separately for each member, from when the condition " +
+			"first became true. A step is repeated at each reconcile until it takes effect. If it has no effect within " +
+			"`Start`, the `EtcdStuck` hold also opens. `Start` is 10 minutes unless set otherwise, and `Down` is 1 hour.",
 	}
 	for _, r := range rules {
 		t.Rows = append(t.Rows, r.row())
@@ -50,8 +50,8 @@ const (
 // trouble is what must not be touched, and what is done without a quorum.
 var trouble = []rule{
 	acts("adopt", "an administrator resumed with `adopt`, and either members of a single cluster respond with a quorum, "+
-		"or there has been no quorum for `Start` and a node has data of a later member of this cluster than the one "+
-		"recorded for the node", Wait,
+		"or there has been no quorum for at least `Start`, and a node has data from a newer member of this cluster "+
+		"than the one recorded for the node", Wait,
 		"the records are rebuilt from the nodes and the quorum's member list; without a quorum, the later members are "+
 			"added to the records under their previous names",
 		whenever(func(s *situation) bool {
@@ -102,13 +102,13 @@ var trouble = []rule{
 		"the label and the configuration are removed from its node; the data stays on the node",
 		anyone(func(s *situation, m *member) bool { return m.Listed == nil && s.released(*m.Seat) }),
 		func(*situation, *member) {}),
-	acts("forsaken", "a member is not fit, an administrator gave it up with `forsake`, and a majority of the other "+
-		"members are fit", Remove, "it is removed from the cluster before another member is added",
+	acts("forsaken", "a member is not healthy, an administrator gave it up with `forsake`, and a majority of the other "+
+		"members are healthy", Remove, "it is removed from the cluster before another member is added",
 		anyone(func(s *situation, m *member) bool {
 			return !m.Fit && slices.Contains(s.Forsaken, m.Name) && s.members.Spares(m)
 		}), remove),
 	waits("lost", "a member does not respond, no node has its data (the guard finds none, or the node was deleted), "+
-		"and a majority of the other members are fit", anyone(func(s *situation, m *member) bool {
+		"and a majority of the other members are healthy", anyone(func(s *situation, m *member) bool {
 		gone := m.Site.Gone || m.Site.Refused(m.Name) == seats.Lost && !m.Pod.Ready
 		return !m.Answers && gone && s.members.Spares(m)
 	}), start, outcome{words: "step `Remove`: it is removed from the cluster before another member is added, and its " +
@@ -117,14 +117,14 @@ var trouble = []rule{
 
 // changes are those of what members run with, and of who is a member.
 var changes = []rule{
-	acts("readdress", "a node's peer address has changed, and either its member is neither fit nor reported as ready "+
-		"by its kubelet, and a majority of the other members are fit; or all voters are fit, and the other voters are "+
-		"running with the configuration on their nodes", UpdateURL,
+	acts("readdress", "a node's peer address has changed, and either its member is neither healthy nor reported as "+
+		"ready by its kubelet, and a majority of the other members are healthy; or all voters are healthy, and the other "+
+		"voters are running with the configuration on their nodes", UpdateURL,
 		"the address is updated in the cluster; then the configuration is written and the pod is restarted, before another "+
 			"member is changed",
 		anyone(moved), readdress),
 	acts("renew", "the version, the settings or the client address of a member must change, and either the member is "+
-		"not serving, or all voters are fit and running with the configuration on their nodes", Place,
+		"not serving, or all voters are healthy and running with the configuration on their nodes", Place,
 		"its configuration is written, one member at a time, followers first", chosen((*situation).due),
 		renew),
 	acts("place", "a member's configuration, its DaemonSet or the label of its node differs from what the member must "+
@@ -148,7 +148,7 @@ var changes = []rule{
 		anyone(func(s *situation, _ *member) bool { return s.notes.ClusterID == 0 }), start,
 		holds(EtcdStuck, seedStuck)),
 	acts("shrink", "there are more members than required, and a majority of the members that would remain are "+
-		"fit", Remove, "a member is removed from the cluster; a leader first hands over leadership in the `MoveLeader` "+
+		"healthy", Remove, "a member is removed from the cluster; a leader first hands over leadership in the `MoveLeader` "+
 		"step. Learners are removed first, then members that are down, then the voter that is furthest behind",
 		chosen((*situation).surplus), remove),
 }
@@ -158,22 +158,23 @@ var renewal = []rule{
 	acts("full-disarm", "the NOSPACE alarm is active, and all databases have free space again", Disarm,
 		"the alarm is disarmed, and writes are accepted again",
 		whenever(func(s *situation) bool { return s.full() && s.roomy() }), disarm),
-	acts("full-treat", "the NOSPACE alarm is active, all voters are fit, and at least one of the following measures has "+
-		"not been tried within the last day", Defragment, "learners are removed; then the database of each voter is "+
+	acts("full-treat", "the NOSPACE alarm is active, all voters are healthy, and at least one of the following measures "+
+		"has not been tried within the last day", Defragment, "learners are removed; then the database of each voter is "+
 		"compacted in the `Compact` step and then defragmented, the leader last",
 		whenever(func(s *situation) bool {
 			return s.full() && s.members.First((*member).Unfit) == nil && s.treatable()
 		}), treat),
-	stops("full", "the NOSPACE alarm is active, all voters are fit, and everything that frees space has been tried",
+	stops("full", "the NOSPACE alarm is active, all voters are healthy, and everything that frees space has been tried",
 		whenever(func(s *situation) bool { return s.full() && s.members.First((*member).Unfit) == nil }),
 		holds(EtcdNoSpace, noSpace)),
 	stops("refused", "the requested version cannot be used: it is not supported, or cannot follow a version that a "+
 		"member has run",
 		whenever(func(s *situation) bool { return s.refused != nil }), holds(EtcdStuck, refused)),
-	waits("maintained", "a voter is not fit, maintenance has been announced for its node, and all other voters are fit",
+	waits("maintained", "a voter is not healthy, maintenance has been announced for its node, and all other voters "+
+		"are healthy",
 		anyone((*situation).maintained), limit{"a day", func(*situation, *member) time.Duration { return 24 * time.Hour }},
 		holds(EtcdMemberDown, away)),
-	waits("down", "any other voter is not fit, or its guard has not reported that it starts only with its own data",
+	waits("down", "any other voter is not healthy, or its guard has not reported that it starts only with its own data",
 		anyone(func(s *situation, m *member) bool { return m.Votes() && (!m.Fit || !m.Sealed) && !s.maintained(m) }),
 		limit{"`Start` if the member was restarted or a database is full, otherwise `Down`",
 			func(s *situation, m *member) time.Duration {
@@ -196,7 +197,7 @@ var growth = []rule{
 	acts("seed", "no member exists, and a node is available for one", Place,
 		"the configuration of a new cluster with a new token is written for the node, and the node is labeled",
 		whenever(func(s *situation) bool { return len(s.members) == 0 && places(s).Candidate() != nil }), seed),
-	waits("joining", "a learner is not fit, or its guard has not reported that it starts only with its own data",
+	waits("joining", "a learner is not healthy, or its guard has not reported that it starts only with its own data",
 		anyone(func(s *situation, m *member) bool { return m.Learns() && !s.steady(m) }),
 		limit{"`Start` if it has never worked, otherwise `Down`", func(s *situation, m *member) time.Duration {
 			if m.Started {
@@ -205,8 +206,8 @@ var growth = []rule{
 			return s.Start
 		}}, outcome{words: "step `Remove`: it is removed from the cluster, and its node does not get a member for a day",
 			do: giveUp}),
-	acts("promote", "a learner and all voters are fit, and the learner's guard has reported that it starts only with "+
-		"its own data", Promote, "the learner becomes a voter",
+	acts("promote", "a learner and all voters are healthy, and the learner's guard has reported that it starts only "+
+		"with its own data", Promote, "the learner becomes a voter",
 		anyone(func(_ *situation, m *member) bool { return m.Learns() }),
 		func(s *situation, _ *member) { s.d.Endpoint = s.members.Contact() }),
 	acts("add", "a member is planned, but is not yet in the quorum's member list", AddLearner,
@@ -218,11 +219,11 @@ var growth = []rule{
 		AddLearner, "another member is planned and added as a non-voting learner",
 		whenever(func(s *situation) bool { return s.few() && places(s).Candidate() != nil }), grow),
 	// It comes after all that repairs and grows: a disk without room for a snapshot keeps no member from being replaced.
-	acts("save", "members must be upgraded to the next minor release, all voters are fit and running with the "+
+	acts("save", "members must be upgraded to the next minor release, all voters are healthy and running with the "+
 		"configuration on their nodes, at least one of them is not needed for the quorum, and there is no snapshot for "+
 		"this upgrade that was started within the last hour and whose member still exists", Save,
 		"a pod takes a snapshot from a follower and stores it on that node, because the new minor release cannot be rolled "+
-			"back; a snapshot in progress is continued if its member is fit; after a failure, another member is used, the "+
+			"back; a snapshot in progress is continued if its member is healthy; after a failure, another member is used, the "+
 			"leader last",
 		whenever((*situation).unsaved), save),
 	waits("no-node", "too few members are on nodes that should have a member, and no node is available for another one",

@@ -55,7 +55,7 @@ func (p Places) Remains() (found []string) {
 		case site.Data != nil && site.Data.Data && !slices.Contains(p.Notes.GivenUp, site.Data.Owner.Token):
 			text := fmt.Sprintf("node %s has etcd data (member: %s)", name, cmp.Or(site.Data.Owner.Name, "unknown"))
 			if end := site.Data.End; end.Index > 0 { // of several, one with a low index may have been removed long ago
-				text += fmt.Sprintf(", whose log ends at term %d, index %d, committed index %d", end.Term, end.Index, end.Commit)
+				text += fmt.Sprintf(", whose log ends at term %d, index %d (committed index %d)", end.Term, end.Index, end.Commit)
 			}
 			found = append(found, text)
 		}

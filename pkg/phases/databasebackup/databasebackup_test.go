@@ -320,7 +320,7 @@ func TestHindrances(t *testing.T) {
 		"nothing is wanted": {func(b bench) { b.Cluster.Spec.Backup = nil }, cluster.Unknown,
 			databasebackup.ReasonNotConfigured, "spec.backup is not set"},
 		"never Ready": {func(b bench) { b.Phase(v1alpha1.PhaseStoragePools, 0) }, cluster.Unknown,
-			databasebackup.ReasonPutOff, "not been Ready yet"},
+			databasebackup.ReasonPutOff, "has never been Ready"},
 		"silence": {func(b bench) { b.Linstor = cluster.Linstor{Asked: true, Err: errors.New("no")} }, cluster.Unknown,
 			databasebackup.ReasonPutOff, "LINSTOR does not respond"},
 		"suspended": {func(b bench) { b.Cluster.Spec.Suspend = true }, cluster.Unknown, databasebackup.ReasonPutOff,

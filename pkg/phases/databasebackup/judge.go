@@ -264,7 +264,7 @@ func putOff(s *cluster.Snapshot) string {
 	case why != "":
 		return why
 	case !s.WasReady():
-		return "the cluster has not been Ready yet"
+		return "the cluster has never been Ready"
 	case s.Upgrade != nil && s.Upgrade.PastEdge():
 		return "LINSTOR is being upgraded"
 	case !s.Linstor.Known():

@@ -288,7 +288,7 @@ var departure = decisiontable.Table[*situation]{
 				message: func(c *situation) string { return "LINSTOR is not moving " + c.on().String() }}),
 		rule("stands-still", "nothing is moving", (*situation).begun,
 			outcome{state: v1alpha1.LeavingEvacuating, message: toGo}),
-		rule("still-placed", "LINSTOR may still place new replicas on leaving nodes",
+		rule("still-placed", "LINSTOR may still place new replicas on nodes that are being removed",
 			func(c *situation) bool { return c.placed }, outcome{message: func(c *situation) string {
 				return "its evacuation starts once new placements on leaving nodes are disabled" + c.whyPlaced
 			}}),
@@ -307,7 +307,7 @@ var departure = decisiontable.Table[*situation]{
 				"is open",
 			func(c *situation) bool { return c.held() || len(c.dropped()) > 0 },
 			outcome{hold: v1alpha1.HoldLastReplicaAtRisk, volumes: (*situation).dropped, message: lastCopy((*situation).dropped,
-				"it may hold the last replica of %s, which is not known to be up to date: LINSTOR would delete it "+
+				"it may hold the last replica of %s, but that replica is not known to be up to date: LINSTOR would delete it "+
 					"instead of moving it")}),
 		rule("no-slot", "the maximum number of nodes is already being evacuated", func(c *situation) bool { return !c.slot },
 			outcome{message: says("waiting for the evacuation of other nodes (spec.nodes.maxConcurrentEvacuations)")}),

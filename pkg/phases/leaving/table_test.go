@@ -307,7 +307,7 @@ var leavingScenarios = []scenario{
 	{name: "a last copy that LINSTOR would drop",
 		spoil: func(w *clustertest.World) { w.Spread("a@n01 Outdated", "b@n01 UpToDate") },
 		want: decided{row: "last-copy", hold: atRisk, volumes: []string{"a"},
-			message: "it may hold the last replica of a, which is not known to be up to date"}},
+			message: "it may hold the last replica of a, but that replica is not known to be up to date"}},
 	{name: "one without DRBD", spoil: func(w *clustertest.World) { w.Spread("a@n01 Outdated"); local(w) },
 		want: decided{row: "last-copy", hold: atRisk, volumes: []string{"a"},
 			message: "LINSTOR cannot move volumes that do not use DRBD (a)"}},

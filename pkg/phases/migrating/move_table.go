@@ -37,8 +37,8 @@ var moveTable = decisiontable.Table[*situation]{
 			Holds:  func(c *situation) bool { return c.pod() == nil && c.s.Database.Err != nil },
 			Decide: unreachable},
 		{Name: "used", When: "the new database contains data of another LINSTOR cluster, according to its identity or " +
-			"its nodes; or it is on a server of a different kind, and contains this cluster's data before the first attempt " +
-			"or newer data of this cluster than the claim records",
+			"its nodes; or it is on a different kind of server and already contained this cluster's data before the first " +
+			"attempt, or contains newer data of this cluster than the claim records",
 			Then:   "hold [MigrationFailed](../runbooks/MigrationFailed.md)",
 			Holds:  func(c *situation) bool { return c.pod() == nil && judge(c.s).refused != "" },
 			Decide: refuse},

@@ -80,7 +80,7 @@ func keep(ctx context.Context, in *step.Input) error {
 		return err
 	}
 	if err := in.Writer.Apply(ctx, cm); err != nil {
-		return fmt.Errorf("save LINSTOR's lists before stopping it: %w", err)
+		return fmt.Errorf("save the lists of LINSTOR's nodes and volumes before stopping it: %w", err)
 	}
 	return nil
 }

@@ -143,8 +143,8 @@ func Between(was, is *etcd.Known) (c Changes) {
 		c.Restarts = []result.Restart{{What: "etcd members", Names: result.Of(nodes), How: memberRestarts}}
 	}
 	if (len(c.Restarts) > 0 || len(c.Members) > 0) && was.Decision.Step != membership.Rest {
-		c.Notes = []string{"etcd members are already being changed; the edit is applied to them afterwards: " +
-			was.Message()}
+		c.Notes = []string{"an etcd membership change is already in progress; the edit is applied to the members " +
+			"afterwards: " + was.Message()}
 	}
 	return c
 }

@@ -67,7 +67,7 @@ func TestUse(t *testing.T) {
 		"an argument":          {call{args: "--plan now"}, exit.Usage, "takes no argument"},
 		"nothing in the way":   {call{args: "--plan"}, exit.Done, ""},
 		"something in the way": {call{args: "--plan", linstor: []change{{"ONLINE", "OFFLINE"}}}, exit.NotWell, ""},
-		"no Piraeus":           {call{args: "--plan", piraeus: gone}, exit.Failed, "Piraeus 2 was not found"},
+		"no Piraeus":           {call{args: "--plan", piraeus: gone}, exit.Failed, "no Piraeus 2 installation was found"},
 		"Piraeus 1": {call{args: "--plan", piraeus: append(slices.Clone(gone), change{"linstorclusters.example.com",
 			"linstorcontrollers.piraeus.linbit.com"})}, exit.Failed, "only Piraeus 2 can be adopted"},
 		"no right to look": {call{args: "--plan", denied: "CustomResourceDefinition"}, exit.Failed, "not allowed"},

@@ -244,8 +244,8 @@ func (c *command) plan(ctx context.Context, sc *v1alpha1.StorageCluster, n *core
 		}
 	}
 	if left := st.Nodes.Members - 1; left < 3 {
-		out = append(out, fmt.Sprintf("%s will remain. Volumes that require more replicas than that will lack a replica.",
-			text.NodesOf(int(left))))
+		out = append(out, fmt.Sprintf("%s will remain. Volumes that require more replicas than that will be short of "+
+			"replicas.", text.NodesOf(int(left))))
 	}
 	if policy := sc.Spec.Nodes.RemovalPolicy; policy != v1alpha1.NodesEvacuate {
 		out = append(out, fmt.Sprintf("spec.nodes.removalPolicy changes from %s to Evacuate.", policy))

@@ -62,7 +62,7 @@ func Command(env *access.Env) *cobra.Command {
 	f.StringVar(&c.manager, "field-manager", "kubectl", "with --server-side: field manager that applies the manifest")
 	f.BoolVar(&c.force, "force-conflicts", false,
 		"with --server-side: plan as if you took over the fields of other managers")
-	f.BoolVar(&c.exitCode, "exit-code", false, "exit with 5 if the operator would change something")
+	f.BoolVar(&c.exitCode, "exit-code", false, "exit with code 5 if the operator would change something")
 	f.DurationVar(&c.timeout, "timeout", 2*time.Minute, "how long to wait for the operator; 0 waits indefinitely")
 	return cmd
 }

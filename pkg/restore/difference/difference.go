@@ -224,7 +224,8 @@ func (c *comparison) lookForUse(placed map[export.Placed]bool) {
 		for _, r := range l.InUse() {
 			if !placed[export.Placed{Node: strings.ToUpper(node), Resource: strings.ToUpper(r)}] {
 				c.found = append(c.found, Difference{Kind: InUse, Node: node, Name: r,
-					Says: "it is in use on this node, which has no access to it in the backup: LINSTOR removes its connections"})
+					Says: "it is in use on this node, but the node has no access to it according to the backup: LINSTOR removes " +
+						"its connections"})
 			}
 		}
 	}
@@ -253,7 +254,7 @@ func (c *comparison) judge(s *export.Stored, in *listing.Contents) (Kind, string
 	size, there := in.Volumes[s.Name()]
 	switch {
 	case there && s.BeingRemoved:
-		return Doomed, "LINSTOR was deleting it when the backup was taken, and will delete what exists there now"
+		return Doomed, "LINSTOR was deleting it when the backup was taken, and will delete whatever exists there now"
 	case there && s.RolledBack != "":
 		return Doomed, fmt.Sprintf("LINSTOR was rolling it back to snapshot %s when the backup was taken, and will roll it "+
 			"back now", s.RolledBack)

@@ -56,7 +56,7 @@ func Fetch(ctx context.Context, c *Config) error {
 		return fmt.Errorf("find backup %s in the store: %w", c.ID, err)
 	}
 	if backup == nil {
-		return fmt.Errorf("the store has no backup %s with the checksum of the compared backup", c.ID)
+		return fmt.Errorf("the store no longer has backup %s with the checksum that was compared", c.ID)
 	}
 	if err := fetch(ctx, from, backup, c.Export); err != nil {
 		return errors.Join(fmt.Errorf("read backup %s: %w", c.ID, err), remove(c.Export))

@@ -111,9 +111,10 @@ func TestFetchFails(t *testing.T) {
 		says  string
 	}{
 		"another checksum": {func(_ *testing.T, c *Config) { c.SHA256 = "0000" },
-			"the store has no backup manual-a with the checksum of the compared backup"},
-		"another ID":      {func(_ *testing.T, c *Config) { c.ID = "manual-b" }, "the store has no backup manual-b"},
-		"another cluster": {func(_ *testing.T, c *Config) { c.Cluster = "other" }, "the store has no backup manual-a"},
+			"the store no longer has backup manual-a with the checksum that was compared"},
+		"another ID": {func(_ *testing.T, c *Config) { c.ID = "manual-b" }, "the store no longer has backup manual-b"},
+		"another cluster": {func(_ *testing.T, c *Config) { c.Cluster = "other" },
+			"the store no longer has backup manual-a"},
 		"damaged": {func(t *testing.T, c *Config) {
 			files, err := filepath.Glob(filepath.Join(c.Store.Directory, "*", "*-manual-a.json.gz"))
 			if err != nil || len(files) != 2 {

@@ -242,7 +242,7 @@ func (s *facts) nodeBlockers() []Blocker {
 		when(len(strangers) > 0 && readNodes, Blocker{"NodeMissing", "LINSTOR has nodes that do not exist in " +
 			"Kubernetes: " + text.ListSome(strangers), "remove them from LINSTOR, or bring the machines back: this operator " +
 			"runs satellites only on Kubernetes nodes"}),
-		when(len(addressless) > 0, Blocker{"NodeWithoutAddress", "these Nodes have no InternalIP, which is needed " +
+		when(len(addressless) > 0, Blocker{"NodeWithoutAddress", "these Nodes have no InternalIP, which is required " +
 			"to reach the satellite: " + text.ListSome(addressless), "check why the kubelet is not reporting one"}),
 	)
 }

@@ -146,9 +146,9 @@ func (s *facts) steps() []Step {
 	return []Step{
 		{Title: "Back up", Does: "back up LINSTOR's database, Piraeus' objects and Secrets, and store the backup outside " +
 			"the cluster", Pauses: "nothing", Back: "not needed", Commands: s.backupCommands()},
-		{Title: "Stop the Piraeus operator", Does: "scale it to 0, so that no deletion evacuates a node; then delete " +
-			"its webhook", Pauses: "tasks of the Piraeus operator, such as adding nodes and applying settings", Commands: stop,
-			Back: strings.Join(start, "; ")},
+		{Title: "Stop the Piraeus operator", Does: "scale it to 0, so that deleting its objects does not evacuate nodes; " +
+			"then delete its webhook", Pauses: "tasks of the Piraeus operator, such as adding nodes and applying settings",
+			Commands: stop, Back: strings.Join(start, "; ")},
 		{Title: "Release the workloads", Does: "remove each LinstorSatellite's finalizer, and delete Piraeus' objects " +
 			"with --cascade=orphan, so that the workloads keep running without an owner", Pauses: "nothing", Back: "recreate " +
 			"Piraeus' objects from the backup, without resourceVersion and uid, and start the Piraeus operator: it recreates " +

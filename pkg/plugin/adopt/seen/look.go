@@ -95,7 +95,7 @@ func Look(ctx context.Context, c *access.Cluster, namespace string) (*Seen, erro
 			return nil, fmt.Errorf("the cluster at %s runs Piraeus 1, but only Piraeus 2 can be adopted; first upgrade as "+
 				"described in the Piraeus documentation", c.Host)
 		}
-		return nil, fmt.Errorf("Piraeus 2 was not found in the cluster at %s: the CRD "+
+		return nil, fmt.Errorf("no Piraeus 2 installation was found in the cluster at %s: the CRD "+
 			"linstorclusters.piraeus.io does not exist; specify a different cluster with --context", c.Host)
 	}
 	if err := s.findNamespace(ctx, c, namespace); err != nil {

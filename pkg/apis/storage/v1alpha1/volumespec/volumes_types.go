@@ -223,8 +223,8 @@ type StorageClassSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=7
 	Replicas int32 `json:"replicas,omitempty"`
-	// remoteAccess sets where pods may use a volume. Anywhere: on every member, over the network if it has no replica.
-	// ReplicasOnly: only on nodes with a replica. Defaults to Anywhere. Example: ReplicasOnly.
+	// remoteAccess controls on which nodes pods can use a volume. Anywhere: on every member, over the network if it has
+	// no replica. ReplicasOnly: only on nodes with a replica. Defaults to Anywhere. Example: ReplicasOnly.
 	// +optional
 	// +kubebuilder:default=Anywhere
 	RemoteAccess RemoteAccess `json:"remoteAccess,omitempty"`
@@ -284,7 +284,7 @@ type StorageClassSpec struct {
 // +kubebuilder:validation:MaxLength=256
 type ParameterValue string
 
-// RemoteAccess sets where pods may use a volume.
+// RemoteAccess controls on which nodes pods can use a volume.
 // +kubebuilder:validation:Enum=Anywhere;ReplicasOnly
 type RemoteAccess string
 
