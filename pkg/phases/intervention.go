@@ -112,8 +112,7 @@ func keep(ctx context.Context, in *step.Input, hold *v1alpha1.Hold) step.Outcome
 		return step.Fail(err)
 	case stored:
 		in.AnswerKept = true
-		return step.Move(fsm.Resumed, string(hold.Reason),
-			fmt.Sprintf("hold %s was resumed with %s", hold.ID, in.Answer.Option))
+		return step.Move(fsm.Resumed, string(hold.Reason), holdkind.Resumed(hold.ID, in.Answer.Option))
 	default:
 		return step.Wait(string(hold.Reason), "recording the option "+in.Answer.Option, in.Snapshot.Timing.PollWorking)
 	}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/access"
 )
 
@@ -59,7 +60,7 @@ func ended(choice *Choice, said bool) string {
 
 // told reports whether the object says that the hold was ended by this answer.
 func told(sc *v1alpha1.StorageCluster, choice *Choice) bool {
-	word := answered(choice)
+	word := holdkind.Resumed(choice.Hold.ID, choice.Option.Answer)
 	return strings.Contains(sc.Status.Message, word) || slices.ContainsFunc(sc.Status.History,
 		func(t v1alpha1.Transition) bool { return strings.Contains(t.Message, word) })
 }
@@ -67,13 +68,8 @@ func told(sc *v1alpha1.StorageCluster, choice *Choice) bool {
 // announced reports whether an Event says so.
 func (c *command) announced(ctx context.Context, choice *Choice) bool {
 	return slices.ContainsFunc(c.events(ctx), func(ev corev1.Event) bool {
-		return strings.Contains(ev.Message, answered(choice))
+		return strings.Contains(ev.Message, holdkind.Resumed(choice.Hold.ID, choice.Option.Answer))
 	})
-}
-
-// answered is how the operator says that an answer has ended a hold.
-func answered(choice *Choice) string {
-	return fmt.Sprintf("hold %s was resumed with %s", choice.Hold.ID, choice.Option.Answer)
 }
 
 // taken reports whether the operator has followed the answer: the hold has ended, for the nodes that were named, and

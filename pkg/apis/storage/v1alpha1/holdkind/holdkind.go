@@ -252,3 +252,7 @@ func Answers(options []v1alpha1.HoldOption) []string {
 func Follows(r v1alpha1.HoldReason, answers []string) bool {
 	return Of(r).Class == Clearing && slices.Equal(answers, []string{v1alpha1.OptionRetry})
 }
+
+// Resumed is how the operator reports, in the status and in Events, that an option has ended a hold. kubectl linstor
+// resume recognizes its success by these words.
+func Resumed(id, option string) string { return "hold " + id + " was resumed with " + option }
