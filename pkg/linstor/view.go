@@ -278,12 +278,13 @@ type Resource struct {
 	Flags      []string
 	// Diskful reports whether it holds data: neither a client nor a tie-breaker.
 	Diskful bool
-	// Local reports whether no layer of it is DRBD: LINSTOR cannot move such a copy, and nobody reports a state of it.
+	// Local reports whether none of its layers is DRBD (layerList: storage): LINSTOR cannot move such a copy, and reports
+	// no state for it (run with LINSTOR 1.33.3). It must never be compared with UpToDate.
 	Local bool
 	// InUse reports whether a device is opened (DRBD's role Primary); nil while the satellite does not report it.
 	InUse *bool
-	// States are DRBD's disk states, one for each volume; "" while the satellite does not report it. LINSTOR leaves out
-	// resources without volumes.
+	// States are DRBD's disk states (DiskState), one for each volume; "" while the satellite does not report it. LINSTOR
+	// leaves out resources without volumes.
 	States []string
 	// Pools are the storage pools of the volumes, in the order of States.
 	Pools []string

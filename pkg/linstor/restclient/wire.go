@@ -1,6 +1,7 @@
 package restclient
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -36,7 +37,7 @@ type wireInterface struct {
 func (w *wireNode) node() (*linstor.Node, error) {
 	n := &linstor.Node{
 		Name: w.Name, UUID: w.UUID,
-		Type: strings.ToUpper(w.Type), Status: strings.ToUpper(w.Status), Flags: w.Flags,
+		Type: strings.ToUpper(w.Type), Status: cmp.Or(strings.ToUpper(w.Status), linstor.StatusUnknown), Flags: w.Flags,
 		Interfaces: make([]linstor.Interface, 0, len(w.Interfaces)),
 		Properties: secret.Without(w.Props),
 		Layers:     w.Layers,
@@ -175,7 +176,7 @@ func (w *wireResource) resource() linstor.Resource {
 	for _, v := range w.Volumes {
 		state := ""
 		if v.State != nil {
-			state = v.State.Disk
+			state = linstor.DiskState(v.State.Disk)
 		}
 		r.States, r.Pools = append(r.States, state), append(r.Pools, v.Pool)
 	}

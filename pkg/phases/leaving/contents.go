@@ -66,8 +66,8 @@ func builtElsewhere(v *linstor.View, node string) map[string]bool {
 	building := map[string]bool{}
 	for i := range v.Resources {
 		r := &v.Resources[i]
-		if !strings.EqualFold(r.Node, node) && r.Diskful && !r.UpToDate() && !r.HasFlag(linstor.FlagDelete) &&
-			replica.Online(v, r.Node) {
+		if !strings.EqualFold(r.Node, node) && r.Diskful && !r.Local && !r.UpToDate() &&
+			!r.HasFlag(linstor.FlagDelete) && replica.Online(v, r.Node) {
 			building[strings.ToLower(r.Name)] = true
 		}
 	}

@@ -260,6 +260,13 @@ var leavingScenarios = []scenario{
 		},
 		want: decided{row: "no-place-for-the-last-copy", state: evacuating, hold: atRisk,
 			message: "the hold for this reason is still open"}},
+	{name: "standing still for long, with a volume without DRBD that is elsewhere, too",
+		spoil: func(w *clustertest.World) {
+			standsStill(w, timing.EvacuationStuck, "a@n01 UpToDate EVACUATE", "a@n02 UpToDate", "b@n01 -", "b@n02 -")
+			w.WithoutDRBD("b")
+		},
+		want: decided{row: "no-place-for-the-last-copy", state: evacuating, hold: atRisk, volumes: []string{"b"},
+			message: "LINSTOR cannot move volumes that do not use DRBD (b)"}},
 	{name: "standing still for long",
 		spoil: func(w *clustertest.World) {
 			standsStill(w, timing.EvacuationStuck, "a@n01 UpToDate EVACUATE", "a@n02 UpToDate")

@@ -69,7 +69,8 @@ func statusProblem(s *cluster.Facts, m *cluster.Member) *cluster.Problem {
 	status := s.StatusOf(m.Linstor)
 	a, known := ailments[status]
 	if !known {
-		return &cluster.Problem{Reason: "NodeNotAccepted", Message: "LINSTOR reports the node as " + status,
+		return &cluster.Problem{Reason: "NodeNotAccepted", Message: "LINSTOR reports the connection status " + status +
+			", which this version of the operator does not know; run `linstor node list`",
 			Hold: registrationFailed}
 	}
 	p := &cluster.Problem{Reason: a.reason, Hold: a.hold, Message: fmt.Sprintf("%s (%s); %s", a.message, status, a.help)}

@@ -164,7 +164,8 @@ func CopiesWith(ctx context.Context, in *step.Input, node string) (here, all []l
 }
 
 // ReplicationNeeds says why replication cannot do without a member for a moment; "" if it can. Every other copy of the
-// member's volumes must have all data, and be on a node that is not restarted at the same time.
+// member's volumes must have all data, and be on a node that is not restarted at the same time. Without DRBD, nothing
+// is replicated, and a copy on one node says nothing about one on another.
 //
 // LINSTOR does not know the copies of satellites whose version is not its own. These count unless a satellite that it
 // does know misses the connection to them.
@@ -182,7 +183,7 @@ func ReplicationNeeds(
 	}
 	for i := range copies {
 		c := &copies[i]
-		if !mine[c.Name] || strings.EqualFold(c.Node, m.Name) || !c.Diskful {
+		if !mine[c.Name] || strings.EqualFold(c.Node, m.Name) || !c.Diskful || c.Local {
 			continue
 		}
 		for _, other := range together {

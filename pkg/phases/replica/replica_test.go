@@ -149,3 +149,39 @@ func TestFreshCopies(t *testing.T) {
 		t.Errorf("LINSTOR refuses: %+v, %v", v, err)
 	}
 }
+
+// TestReplicationNeeds: a satellite is not restarted while another node's replica of one of its volumes is behind. On
+// bare storage nothing is replicated: copies on two nodes never become UpToDate, and nothing waits for them.
+func TestReplicationNeeds(t *testing.T) {
+	state := func(volume, node, state string) func(w *clustertest.World) {
+		return func(w *clustertest.World) {
+			w.Copies("a n01 n02", "b n02")
+			w.CopyState(volume, node, state)
+		}
+	}
+	const behind = "replica on n02 is not UpToDate"
+	for name, tc := range map[string]struct {
+		spoil func(w *clustertest.World)
+		want  string
+	}{
+		"all UpToDate":             {state("a", "n01", "UpToDate"), ""},
+		"the other one is behind":  {state("a", "n02", "Outdated"), behind},
+		"the other one is unknown": {state("a", "n02", ""), behind},
+		"its own one is behind":    {state("a", "n01", "Outdated"), ""},
+		"another volume is behind": {state("b", "n02", "Outdated"), ""},
+		"without DRBD": {func(w *clustertest.World) {
+			w.Copies("a n01 n02")
+			w.WithoutDRBD("a")
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := clustertest.NewWorld(t, 3)
+			tc.spoil(w)
+			s := w.Snapshot()
+			got := replica.ReplicationNeeds(s, s.MemberByName("n01"), nil, w.Linstor.View.Resources)
+			if !strings.Contains(got, tc.want) || (got == "") != (tc.want == "") {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

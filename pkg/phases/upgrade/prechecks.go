@@ -1,8 +1,8 @@
 package upgrade
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
@@ -66,16 +66,28 @@ func unsettled(s *cluster.Snapshot) []objection {
 		}
 		if c.Diskful && !settled(c) {
 			out = append(out, objection{[]string{copiesNotWell},
-				fmt.Sprintf("the replica of volume %s on node %s is %s", c.Name, c.Node, text.QuoteList(c.States))})
+				fmt.Sprintf("the replica of volume %s on node %s is %s", c.Name, c.Node, condition(c))})
 		}
 	}
 	return out
 }
 
-// settled reports whether nothing goes on with a copy. "Created" is one without DRBD (linstor-server, storage layer).
+// settled reports whether a replica is not being changed. LINSTOR reports no state for one without DRBD.
 func settled(c *linstor.Resource) bool {
-	busy := slices.ContainsFunc(c.States, func(st string) bool { return st != "UpToDate" && st != "Created" })
-	return !busy && !c.HasFlag(linstor.FlagDelete) && !c.HasFlag(linstor.FlagEvacuate)
+	return (c.Local || len(c.States) == 0 || c.UpToDate()) && !c.HasFlag(linstor.FlagDelete) &&
+		!c.HasFlag(linstor.FlagEvacuate)
+}
+
+// condition describes a replica that is not settled, for a message.
+func condition(c *linstor.Resource) string {
+	if c.HasFlag(linstor.FlagDelete) || c.HasFlag(linstor.FlagEvacuate) {
+		return "being removed"
+	}
+	states := make([]string, len(c.States)) // of each of its volumes
+	for i, state := range c.States {
+		states[i] = cmp.Or(state, "in an unknown state: LINSTOR does not report one")
+	}
+	return text.QuoteList(states)
 }
 
 // WantsBackup reports whether an upgrade waits for the operator's own backup of the database, and for nothing else.

@@ -36,6 +36,20 @@ func precheckScenarios() []scenario {
 			w.CopyState("a", "n02", state)
 		}
 	}
+	withoutDRBD := func(volume string) func(*clustertest.World) {
+		return func(w *clustertest.World) {
+			w.Copies(volume + " n01")
+			w.WithoutDRBD(volume)
+		}
+	}
+	removed := func(volume string) func(*clustertest.World) {
+		return func(w *clustertest.World) {
+			if len(w.Linstor.View.Resources) == 0 {
+				w.Copies(volume + " n01")
+			}
+			w.Linstor.View.Resources[0].Flags = []string{linstor.FlagDelete}
+		}
+	}
 	out := []scenario{
 		{name: "all well", rule: "fit", says: "the cluster is ready for the upgrade"},
 		{name: "a node is offline", spoil: offline("n02"), rule: "blocked", says: "n02: not ONLINE"},
@@ -48,8 +62,13 @@ func precheckScenarios() []scenario {
 			says: "the replica of volume a on node n02 is SyncTarget"},
 		{name: "copies not known", spoil: func(w *clustertest.World) { w.Linstor.View.ResourcesKnown = false },
 			rule: "blocked", says: "not yet known which replicas"},
-		{name: "a copy's state not known", spoil: copies(""), rule: "blocked", says: "volume a on node n02"},
-		{name: "volumes without DRBD", spoil: copies("Created"), rule: "fit"},
+		{name: "a copy's state not known", spoil: copies(""), rule: "blocked",
+			says: "the replica of volume a on node n02 is in an unknown state"},
+		{name: "a copy is being removed", spoil: removed("a"), rule: "blocked",
+			says: "the replica of volume a on node n01 is being removed"},
+		{name: "a volume without DRBD", spoil: withoutDRBD("a"), rule: "fit"},
+		{name: "a volume without DRBD is being removed", spoil: all(withoutDRBD("a"), removed("a")), rule: "blocked",
+			says: "the replica of volume a on node n01 is being removed"},
 		{name: "satellites restart", spoil: func(w *clustertest.World) { w.Outdate("n02") },
 			rule: "blocked", says: "restarting satellites: 3 of 4 done"},
 		{name: "LINSTOR is silent", spoil: silent, rule: "blocked", says: "the controller is not in the expected state"},

@@ -45,6 +45,20 @@ func Diskless(flags []string) bool {
 	})
 }
 
+// Layer is a layer of a resource, with the layers below it (LINSTOR REST API, Resource.layer_object).
+type Layer struct {
+	Type     string  `json:"type"`
+	Children []Layer `json:"children"`
+}
+
+// Local reports whether none of the layers is DRBD. LINSTOR reports no disk state for such a resource. False if no
+// layers were reported.
+func (l *Layer) Local() bool { return l.Type != "" && !l.hasDRBD() }
+
+func (l *Layer) hasDRBD() bool {
+	return l.Type == "DRBD" || slices.ContainsFunc(l.Children, func(c Layer) bool { return c.hasDRBD() })
+}
+
 // Leaves reports whether LINSTOR takes a node or a copy away, or has switched it off, by its flags.
 func Leaves(flags []string) bool {
 	return slices.ContainsFunc(flags, func(f string) bool {

@@ -260,7 +260,7 @@ func (s *facts) copyBlockers() []Blocker {
 		if len(v.Syncing) > 0 {
 			syncing = append(syncing, where+" ("+strings.Join(v.Syncing, ", ")+")")
 		}
-		if s.Linstor.Running && !v.Diskless && !v.Good() {
+		if s.Linstor.Running && !v.Diskless && !v.Local && !v.Good() {
 			stale = append(stale, where+" ("+cmp.Or(strings.Join(v.Disks, ", "), "unknown")+")")
 		}
 	}

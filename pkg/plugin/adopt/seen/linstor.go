@@ -60,6 +60,8 @@ type Copy struct {
 	Resource, Node string
 	Flags          []string
 	Diskless       bool
+	// Local reports whether none of its layers is DRBD: LINSTOR reports no state for it.
+	Local bool
 	// InUse is nil for not known.
 	InUse *bool
 	Disks []string
@@ -151,6 +153,7 @@ type (
 		State struct {
 			InUse *bool `json:"in_use"`
 		} `json:"state"`
+		Layers  linstorclient.Layer `json:"layer_object"`
 		Volumes []struct {
 			State struct {
 				Disk        string `json:"disk_state"`
@@ -201,7 +204,7 @@ func fromClient(ctx context.Context, namespace string, linstor Linstor) (*State,
 
 func (r *resourceEntry) copied() Copy {
 	v := Copy{Resource: r.Name, Node: strings.ToLower(r.Node), Flags: r.Flags, InUse: r.State.InUse,
-		Diskless: linstorclient.Diskless(r.Flags)}
+		Diskless: linstorclient.Diskless(r.Flags), Local: r.Layers.Local()}
 	for _, volume := range r.Volumes {
 		v.Disks = append(v.Disks, cmp.Or(volume.State.Disk, "Unknown"))
 		for _, peer := range volume.State.Replication {
