@@ -3,6 +3,7 @@ package cluster
 import (
 	"slices"
 	"strings"
+	"time"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -10,6 +11,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -51,6 +53,9 @@ type Kube struct {
 	// DrainBudget is the PodDisruptionBudget of the drain guards, whoever's; nil if there is none.
 	DrainBudget    *policyv1.PodDisruptionBudget
 	UserNamespaces bool // the nodes can start pods with user namespaces
+	// Warnings are Events about pods in linstor-storage that do not start, and about test volumes that take long, by the
+	// name of the pod or claim, the newest first.
+	Warnings map[string][]Warning
 }
 
 // Canary is what is there of volumes that are tried, by name: a claim and its pod have the same.
@@ -61,12 +66,15 @@ type Canary struct {
 	Volumes map[string]string
 	// Snapshots are those of such claims. They are read while there is a claim.
 	Snapshots map[string]*snapshotv1.VolumeSnapshot
-	// Warnings are what Kubernetes warns of, the newest first, once a try takes long.
-	Warnings map[string][]Warning
 }
 
 // Warning is an Event that warns.
-type Warning struct{ Reason, Message string }
+type Warning struct {
+	Reason, Message string
+	// UID is that of the object that it is about, and At when it was reported last.
+	UID types.UID
+	At  time.Time
+}
 
 // Driver is what Kubernetes knows of LINSTOR's CSI driver.
 type Driver struct {

@@ -31,18 +31,27 @@ type eventReader struct {
 	client.Reader
 	events []corev1.Event
 	lists  int
+	names  []string // the objects that it was asked about
+	err    error
 }
 
 func (r *eventReader) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	r.lists++
 	var o client.ListOptions
 	o.ApplyOptions(opts)
-	about := fields.Set{"involvedObject.name": canary.Name("fast"), "type": corev1.EventTypeWarning}
+	name, _ := o.FieldSelector.RequiresExactMatch("involvedObject.name")
+	r.names = append(r.names, name)
+	about := fields.Set{"involvedObject.name": name, "type": corev1.EventTypeWarning}
 	if o.Namespace != v1alpha1.WorkloadNamespace || !o.FieldSelector.Matches(about) ||
 		len(o.FieldSelector.Requirements()) != len(about) {
 		return fmt.Errorf("list in %q by %s", o.Namespace, o.FieldSelector)
 	}
-	list.(*corev1.EventList).Items = slices.Clone(r.events)
+	if r.err != nil {
+		return r.err
+	}
+	list.(*corev1.EventList).Items = slices.DeleteFunc(slices.Clone(r.events), func(e corev1.Event) bool {
+		return e.InvolvedObject.Name != name
+	})
 	return nil
 }
 
@@ -74,7 +83,8 @@ func TestCanary(t *testing.T) {
 	}{
 		{"it has just begun", time.Second, nil, 0},
 		{"it takes long", time.Minute, map[string][]cluster.Warning{
-			name: {{Reason: "FailedMount"}, {Reason: "ProvisioningFailed"}}}, 1},
+			name: {{Reason: "FailedMount", UID: "pod-uid", At: time.Unix(1000, 0)},
+				{Reason: "ProvisioningFailed", UID: "claim-uid", At: time.Unix(1000, 0).Add(-time.Hour)}}}, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			now := time.Unix(1000, 0)
@@ -88,7 +98,8 @@ func TestCanary(t *testing.T) {
 			b.c.Status.Canary = &volumespec.CanaryStatus{Classes: []volumespec.CanaryClass{{Name: "fast",
 				Result: volumespec.CanaryRunning, Since: metav1.NewTime(b.clock.Now().Add(-tc.age))}}}
 			b.observe()
-			got := b.observe().Kube.Canary
+			kube := b.observe().Kube
+			got := kube.Canary
 			if events.lists != tc.lists {
 				t.Errorf("the API server was asked %d times", events.lists)
 			}
@@ -98,7 +109,7 @@ func TestCanary(t *testing.T) {
 			if d := cmp.Diff(map[string]string{name: "pvc-1"}, got.Volumes); d != "" {
 				t.Error(d)
 			}
-			if d := cmp.Diff(tc.want, got.Warnings); d != "" {
+			if d := cmp.Diff(tc.want, kube.Warnings); d != "" {
 				t.Error(d)
 			}
 		})

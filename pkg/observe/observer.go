@@ -172,6 +172,7 @@ func (o *Observer) Observe(ctx context.Context, c *v1alpha1.StorageCluster) (*cl
 	if err := o.canary(ctx, f); err != nil {
 		return nil, err
 	}
+	f.Kube.Warnings = o.warnings.of(ctx, o, f)
 	f.PassphraseDiffers = o.passphrase.Differs(f)
 	o.tainted = selection.Remember(o.tainted, f)
 	f.Tainted, f.States, f.TakenPods = o.tainted, o.states, o.takenPods

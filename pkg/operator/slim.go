@@ -47,6 +47,9 @@ func slimNode(o any) (any, error) {
 	return slim, nil
 }
 
+// podConditions are the conditions of a pod that are read.
+var podConditions = []corev1.PodConditionType{corev1.PodReady, corev1.PodScheduled, corev1.PodReadyToStartContainers}
+
 // slimPod keeps of a pod in the cache what is read: of its spec where it runs, the satellite's or controller's image
 // and the directories of file pools, of its status its address and how its containers are.
 func slimPod(o any) (any, error) {
@@ -76,7 +79,7 @@ func slimPod(o any) (any, error) {
 		ContainerStatuses:     slimStatuses(p.Status.ContainerStatuses),
 	}
 	for i := range p.Status.Conditions {
-		if c := &p.Status.Conditions[i]; c.Type == corev1.PodReady || c.Type == corev1.PodScheduled {
+		if c := &p.Status.Conditions[i]; slices.Contains(podConditions, c.Type) {
 			slim.Status.Conditions = append(slim.Status.Conditions, *c)
 		}
 	}

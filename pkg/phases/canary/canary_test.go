@@ -144,7 +144,7 @@ func waiting(reason, message string) []corev1.ContainerStatus {
 func TestSteps(t *testing.T) {
 	warn := func(reason, message string) func(bench, *corev1.Pod) {
 		return func(b bench, p *corev1.Pod) {
-			b.Kube.Canary.Warnings[p.Name] = []cluster.Warning{{Reason: reason, Message: message}}
+			b.Kube.Warnings = map[string][]cluster.Warning{p.Name: {{Reason: reason, Message: message}}}
 		}
 	}
 	for _, tc := range []struct {

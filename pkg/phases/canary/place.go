@@ -23,7 +23,7 @@ const (
 
 // place is the step that the try is at, with what it waits for. No step: nothing is left to be done.
 func (t *try) place(s *cluster.Snapshot) (volumespec.CanaryStep, string) {
-	warnings := s.Kube.Canary.Warnings[objects.Name(t.class.Name)]
+	warnings := s.Kube.Warnings[objects.Name(t.class.Name)]
 	written := t.pod != nil && t.pod.Status.Phase == corev1.PodSucceeded
 	if written && t.last.Step != volumespec.CanaryCleanUp {
 		if waits := t.judgeSnapshot(s); waits != "" {
@@ -47,7 +47,7 @@ func (t *try) place(s *cluster.Snapshot) (volumespec.CanaryStep, string) {
 	has := func(reason string) bool {
 		return slices.ContainsFunc(warnings, func(w cluster.Warning) bool { return w.Reason == reason })
 	}
-	if poddiagnosis.Of(t.pod) != nil || has(failedMount) && !has(failedAttach) {
+	if poddiagnosis.Of(t.pod) != nil && !spoiled(t.pod) || has(failedMount) && !has(failedAttach) {
 		return volumespec.CanaryMount, because(t.pod, warnings, "the volume has not been mounted yet")
 	}
 	return volumespec.CanaryAttach, because(t.pod, warnings, "the volume has not been attached yet")

@@ -105,7 +105,7 @@ func PodMessage(s *cluster.Facts) string {
 func podTrouble(s *cluster.Facts) string {
 	current, _ := livePods(s)
 	for _, p := range current {
-		if t := poddiagnosis.Of(p); t != nil {
+		if t := poddiagnosis.Find(s, p); t != nil {
 			return t.String()
 		}
 		for _, c := range p.Status.Conditions {
@@ -231,7 +231,7 @@ func endingPods(s *cluster.Facts) string {
 func Trouble(s *cluster.Facts) *cluster.HoldRequest {
 	current, older := livePods(s)
 	for _, p := range current {
-		t := poddiagnosis.Of(p)
+		t := poddiagnosis.Find(s, p)
 		if t == nil || !t.Lasting {
 			continue
 		}
@@ -240,7 +240,7 @@ func Trouble(s *cluster.Facts) *cluster.HoldRequest {
 			h.Message = "the LINSTOR controller's new pod cannot start, but the previous one is still running: " + t.String()
 		}
 		for _, f := range failures {
-			if f.pattern.MatchString(t.Message) {
+			if t.Container != "" && f.pattern.MatchString(t.Message) { // what the kubelet says is not LINSTOR's
 				h.Reason = f.reason
 				break
 			}

@@ -124,7 +124,7 @@ func compared(s *cluster.Snapshot, st *backupspec.BackupStatus) *backupspec.Comp
 		return notCompared(s, c, why)
 	}
 	c.Message = "the backup is being compared with the nodes"
-	if why := Trouble(p); why != "" {
+	if why := Trouble(&s.Facts, p); why != "" {
 		c.Message += ": " + why
 	}
 	return c
@@ -175,9 +175,9 @@ func ended(s *cluster.Snapshot, p *corev1.Pod) string {
 	case p.Status.Phase == corev1.PodSucceeded:
 		return "its pod succeeded but produced no result"
 	case age > comparesWithin:
-		return cmp.Or(Trouble(p), "its pod did not finish in time")
+		return cmp.Or(Trouble(&s.Facts, p), "its pod did not finish in time")
 	default:
-		return Failure(age, p)
+		return Failure(&s.Facts, age, p)
 	}
 }
 

@@ -131,7 +131,7 @@ func noteCurrent(s *cluster.Snapshot, st *backupspec.BackupStatus) {
 	if p == nil || c.Attempted == nil {
 		return
 	}
-	if why := Failure(s.Now.Sub(c.Attempted.Time), p); why != "" {
+	if why := Failure(&s.Facts, s.Now.Sub(c.Attempted.Time), p); why != "" {
 		c.Attempts++
 		c.Failed, c.Attempted, c.Message, c.Pod = &metav1.Time{Time: s.Now}, nil, why, p.Name
 	}
@@ -182,18 +182,18 @@ func took(f *cluster.Facts, st *backupspec.BackupStatus, r *take.Result) {
 
 // Failure is why a pod took nothing; "" as long as that is open. age is how long the attempt has gone on. A pod that
 // others delete has failed: where its node is gone, it never ends.
-func Failure(age time.Duration, p *corev1.Pod) string {
+func Failure(f *cluster.Facts, age time.Duration, p *corev1.Pod) string {
 	switch {
 	case p.Status.Phase == corev1.PodSucceeded:
 		return "its pod succeeded but produced no result"
 	case p.Status.Phase == corev1.PodFailed && p.Status.Reason != "": // such as DeadlineExceeded and Evicted
-		return p.Status.Reason + ": " + cmp.Or(text.OneLine(p.Status.Message), Trouble(p), "its pod was terminated")
+		return p.Status.Reason + ": " + cmp.Or(text.OneLine(p.Status.Message), "its pod was terminated")
 	case p.Status.Phase == corev1.PodFailed:
-		return cmp.Or(Trouble(p), "its pod failed without a message")
+		return cmp.Or(Trouble(f, p), "its pod failed without a message")
 	case p.DeletionTimestamp != nil:
 		return "its pod was deleted before it finished"
 	case age > longest:
-		return cmp.Or(Trouble(p), "its pod did not finish in time")
+		return cmp.Or(Trouble(f, p), "its pod did not finish in time")
 	default:
 		return ""
 	}
@@ -215,8 +215,8 @@ func Note[T any](p *corev1.Pod, parse func(string) (*T, error)) (r *T, at metav1
 }
 
 // Trouble is why a pod does not run, or why it failed; "" if nothing is known.
-func Trouble(p *corev1.Pod) string {
-	if t := poddiagnosis.Of(p); t != nil {
+func Trouble(f *cluster.Facts, p *corev1.Pod) string {
+	if t := poddiagnosis.Find(f, p); t != nil {
 		return cmp.Or(strings.TrimPrefix(t.Message, "operator: "), t.String())
 	}
 	if c := cluster.PodCondition(p, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
@@ -238,7 +238,7 @@ func underWay(s *cluster.Snapshot, c *backupspec.CurrentBackup) string {
 	}
 	out := fmt.Sprintf("backup %s is being taken", c.ID)
 	if p := s.Kube.Backups[podOf(s, order(s, c)).Name]; p != nil {
-		switch why := Trouble(p); {
+		switch why := Trouble(&s.Facts, p); {
 		case why != "":
 			out += ": " + why
 		case p.Status.Phase == corev1.PodPending && c.Attempted != nil && s.Now.Sub(c.Attempted.Time) > startsWithin:

@@ -52,7 +52,7 @@ func problemOf(s *cluster.Snapshot, m *cluster.Member) *cluster.Problem {
 
 // troubleOn is what hinders a member that is not Online; nil if nothing is known to.
 func troubleOn(s *cluster.Snapshot, m *cluster.Member) *cluster.Problem {
-	switch failing := poddiagnosis.Of(m.SatellitePod); {
+	switch failing := poddiagnosis.Find(&s.Facts, m.SatellitePod); {
 	case m.AddressTaken != nil:
 		return m.AddressTaken
 	case address.Unverified(&s.Facts, m):
@@ -92,7 +92,7 @@ func troubleInLinstor(s *cluster.Snapshot, m *cluster.Member) *cluster.Problem {
 	case m.RegisteredOK && !m.PoolsOK:
 		return pools.Problem(m)
 	case m.PoolsOK && !m.DriverOK:
-		return volumedriver.Problem(m)
+		return volumedriver.Problem(&s.Facts, m)
 	default:
 		return nil
 	}

@@ -233,11 +233,11 @@ func podFailed(s *cluster.Snapshot, p *corev1.Pod) string {
 	if p == nil || p.DeletionTimestamp != nil { // where it is gone another one is made
 		return ""
 	}
-	if why := dbphase.Failure(0, p); why != "" {
+	if why := dbphase.Failure(&s.Facts, 0, p); why != "" {
 		return why
 	}
 	if s.Now.Sub(p.CreationTimestamp.Time) > longestImport {
-		return cmp.Or(dbphase.Trouble(p), "its pod did not finish in time")
+		return cmp.Or(dbphase.Trouble(&s.Facts, p), "its pod did not finish in time")
 	}
 	return ""
 }
@@ -247,13 +247,13 @@ func podFailed(s *cluster.Snapshot, p *corev1.Pod) string {
 const longestImport = databasebackup.LongestImport*time.Second + 15*time.Minute
 
 // podWorks says what the pod does, and why it may not go on.
-func podWorks(p *corev1.Pod, message string) string {
+func podWorks(f *cluster.Facts, p *corev1.Pod, message string) string {
 	if p.DeletionTimestamp != nil {
 		return fmt.Sprintf("waiting for pod %s on node %s to terminate before another pod is created; if the "+
 			"node is dead and powered off, run kubectl -n %s delete pod %s --force", p.Name, p.Spec.NodeName, p.Namespace,
 			p.Name)
 	}
-	if why := dbphase.Trouble(p); why != "" {
+	if why := dbphase.Trouble(f, p); why != "" {
 		message += ": " + why
 	}
 	return message

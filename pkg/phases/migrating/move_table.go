@@ -29,7 +29,7 @@ var moveTable = decisiontable.Table[*situation]{
 			Decide: func(c *situation) {
 				c.waits("CheckingDatabase", "the new database is being checked")
 				if p := rival(c.s, &corev1.Pod{}); p != nil {
-					c.message = podWorks(p, "another pod is still running")
+					c.message = podWorks(&c.s.Facts, p, "another pod is still running")
 				}
 			}},
 		{Name: "unreachable", When: "the new database cannot be checked",
@@ -71,14 +71,14 @@ var moveTable = decisiontable.Table[*situation]{
 			When:  "the pod has moved the data, but another pod that may write to the new database has not finished",
 			Holds: hasMoved,
 			Decide: func(c *situation) {
-				c.waits("Moving", "%s", podWorks(rival(c.s, c.pod()), "another pod is still running"))
+				c.waits("Moving", "%s", podWorks(&c.s.Facts, rival(c.s, c.pod()), "another pod is still running"))
 			}},
 		{Name: "move-failed", When: "the pod has failed", Then: "hold [MigrationFailed](../runbooks/MigrationFailed.md)",
 			Holds:  func(c *situation) bool { return podFailed(c.s, c.pod()) != "" },
 			Decide: moveFailed},
 		{Name: "moving", When: "the pod is moving the data", Then: "it waits",
 			Holds:  func(c *situation) bool { return c.pod() != nil },
-			Decide: func(c *situation) { c.waits("Moving", "%s", podWorks(c.pod(), "the data is being moved")) }},
+			Decide: func(c *situation) { c.waits("Moving", "%s", podWorks(&c.s.Facts, c.pod(), "the data is being moved")) }},
 		{Name: "make", When: "no pod for the move exists", Then: "the pod is created",
 			Decide: func(c *situation) {
 				c.waits("Moving", "the pod that moves the data is being created")

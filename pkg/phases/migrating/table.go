@@ -109,14 +109,16 @@ var table = decisiontable.Table[*situation]{
 			When:  "the pod has imported the backup, but another pod that may write to the database has not finished",
 			Holds: func(c *situation) bool { return c.s.Restore.UnderWay() && imported(c.s, c.pod()) != nil },
 			Decide: func(c *situation) {
-				c.waits("Importing", "%s", podWorks(rival(c.s, c.pod()), "another pod is still running"))
+				c.waits("Importing", "%s", podWorks(&c.s.Facts, rival(c.s, c.pod()), "another pod is still running"))
 			}},
 		{Name: "import-failed", When: "the pod has failed", Then: "hold [RestoreFailed](../runbooks/RestoreFailed.md)",
 			Holds:  func(c *situation) bool { return c.s.Restore.UnderWay() && podFailed(c.s, c.pod()) != "" },
 			Decide: func(c *situation) { c.hold = failed(c.s, podFailed(c.s, c.pod())) }},
 		{Name: "importing", When: "the pod is importing the backup", Then: "it waits",
-			Holds:  func(c *situation) bool { return c.s.Restore.UnderWay() && c.pod() != nil },
-			Decide: func(c *situation) { c.waits("Importing", "%s", podWorks(c.pod(), "the backup is being imported")) }},
+			Holds: func(c *situation) bool { return c.s.Restore.UnderWay() && c.pod() != nil },
+			Decide: func(c *situation) {
+				c.waits("Importing", "%s", podWorks(&c.s.Facts, c.pod(), "the backup is being imported"))
+			}},
 		{Name: "no-store", Then: "it waits",
 			When:   "`spec.backup` or an object that it names is missing, or the operator's own image is unknown",
 			Holds:  func(c *situation) bool { return noStore(c.s) != "" },

@@ -29,7 +29,7 @@ func Problem(s *cluster.Snapshot, m *cluster.Member) *cluster.Problem {
 		return &cluster.Problem{Reason: string(v1alpha1.HoldSigningKeyUnusable), Hold: v1alpha1.HoldSigningKeyUnusable,
 			Message: trouble}
 	}
-	t := poddiagnosis.Of(m.LoaderPod)
+	t := poddiagnosis.Find(&s.Facts, m.LoaderPod)
 	if t == nil {
 		return nil
 	}
@@ -76,7 +76,7 @@ var loaderFailures = []struct {
 func LoaderProblem(t *poddiagnosis.Trouble, q platform.Profile) *cluster.Problem {
 	p := &cluster.Problem{Reason: string(v1alpha1.HoldKernelModuleFailed), Message: t.String()}
 	for _, f := range loaderFailures {
-		if f.pattern.MatchString(t.Message) {
+		if t.Container != "" && f.pattern.MatchString(t.Message) {
 			p.Reason, p.Message = string(f.reason), f.explain+" ("+t.Message+")"
 			if q.Platform == v1alpha1.PlatformOpenShift && f.reason == v1alpha1.HoldKernelModuleFailed {
 				p.Message = f.explain + "; " + q.Hint + " (" + t.Message + ")"

@@ -212,7 +212,7 @@ func restarts(s *cluster.Facts, m *cluster.Member) bool {
 	if !s.WasReady() || p == nil || !m.WasOnline || !m.NodeReady || m.Replaced {
 		return false
 	}
-	t := poddiagnosis.Of(p)
+	t := poddiagnosis.Find(s, p)
 	if s.Now.Sub(restartedAt(p)) >= s.Timing.Straggler || t != nil && t.Lasting {
 		return false
 	}

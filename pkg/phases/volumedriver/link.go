@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -221,8 +222,12 @@ func (p parts) undone(s *cluster.Snapshot) string {
 
 // controllerTrouble says why no pod of the driver's controller is available; "" if that is not known.
 func controllerTrouble(f *cluster.Facts) string {
-	for _, p := range f.Kube.Pods[v1alpha1.ComponentDriver] {
-		if t := poddiagnosis.Of(p); t != nil {
+	pods := f.Kube.Pods[v1alpha1.ComponentDriver]
+	for _, node := range slices.Sorted(maps.Keys(pods)) {
+		if poddiagnosis.Ended(pods[node]) { // one that was evicted stays until somebody deletes it
+			continue
+		}
+		if t := poddiagnosis.Find(f, pods[node]); t != nil {
 			return t.String()
 		}
 	}

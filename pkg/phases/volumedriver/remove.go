@@ -141,8 +141,8 @@ func lackingKey(f *cluster.Facts, m *cluster.Member, n cluster.DriverNode) strin
 }
 
 // Problem is what hinders the driver on a member; nil if nothing is known to.
-func Problem(m *cluster.Member) *cluster.Problem {
-	failing := poddiagnosis.Of(m.DriverPod)
+func Problem(f *cluster.Facts, m *cluster.Member) *cluster.Problem {
+	failing := poddiagnosis.Find(f, m.DriverPod)
 	if failing == nil {
 		return nil
 	}

@@ -55,7 +55,10 @@ func (d storage) mountsClaims(ctx context.Context, run *podRun, pod *corev1.Pod)
 			if why := err.Error(); why != run.mountError {
 				run.mountError = why
 				d.logf("pod %s: volume %s: %v", run.key, v.Name, err)
-				d.warnOfMount(ctx, pod, err)
+				var failed mountError // of one that is not attached yet, a kubelet says nothing for two minutes
+				if errors.As(err, &failed) {
+					d.warnOfMount(ctx, pod, failed.Error())
+				}
 			}
 			return false
 		}
@@ -73,19 +76,14 @@ func (e mountError) Error() string {
 	return fmt.Sprintf("MountVolume.SetUp failed for volume %q : %v", e.pv, e.err)
 }
 
-// warnOfMount makes the Event with which a kubelet says that a driver does not mount a volume. Of one that is not
-// attached yet it says nothing for two minutes.
-func (d storage) warnOfMount(ctx context.Context, pod *corev1.Pod, cause error) {
-	var failed mountError
-	if !errors.As(cause, &failed) {
-		return
-	}
+// warnOfMount makes the Event with which a kubelet says that a volume cannot be mounted.
+func (d *Driver) warnOfMount(ctx context.Context, pod *corev1.Pod, message string) {
 	now := metav1.Now()
 	_, err := d.client.CoreV1().Events(pod.Namespace).Create(ctx, &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, GenerateName: pod.Name + "."},
 		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name,
 			UID: pod.UID},
-		Type: corev1.EventTypeWarning, Reason: "FailedMount", Message: failed.Error(), Count: 1,
+		Type: corev1.EventTypeWarning, Reason: "FailedMount", Message: message, Count: 1,
 		FirstTimestamp: now, LastTimestamp: now, Source: corev1.EventSource{Component: "kubelet", Host: pod.Spec.NodeName},
 	}, metav1.CreateOptions{})
 	if err != nil {

@@ -24,7 +24,8 @@ type taskState struct {
 
 type exit struct {
 	code    int32
-	message string // what the program logged last
+	reason  string // why, if neither the program ended by itself nor the kubelet ended it
+	message string // what the program logged last; of a command that could not be started, the runtime's error
 	words   string // what it wrote into its termination log
 }
 
@@ -62,9 +63,9 @@ func (d *Driver) step(ctx context.Context, run *podRun, pod *corev1.Pod, c *cont
 			}
 		}
 		state := c.task.state()
-		if message := d.faults.crashMessage(c.spec.Name, run.node); message != "" && !state.ended {
+		if e, crashes := d.faults.crash(c.spec.Name, run.node); crashes && !state.ended {
 			c.task.stop(true)
-			state = taskState{ended: true, exit: exit{code: 1, message: message}}
+			state = taskState{ended: true, exit: e}
 		}
 		if !state.ended {
 			c.ready = state.ready
@@ -79,6 +80,9 @@ func (d *Driver) step(ctx context.Context, run *podRun, pod *corev1.Pod, c *cont
 
 func (d *Driver) startContainer(ctx context.Context, run *podRun, pod *corev1.Pod, c *container,
 	now time.Time) (again time.Duration, started bool) {
+	if again, prepared := d.prepare(ctx, run, pod); !prepared {
+		return again, false
+	}
 	if !run.pulled[c.spec.Image] && d.faults.pullFails(c.spec.Image) {
 		c.waiting = &corev1.ContainerStateWaiting{
 			Reason:  "ImagePullBackOff",
@@ -87,12 +91,6 @@ func (d *Driver) startContainer(ctx context.Context, run *podRun, pod *corev1.Po
 		return 0, false
 	}
 	run.pulled[c.spec.Image] = true
-	if !d.files.mountsSecrets(ctx, run, pod) {
-		return configRetry, false
-	}
-	if !storageOf(d).mountsClaims(ctx, run, pod) {
-		return mountRetry, false
-	}
 	program, err := d.begin(ctx, run, pod, c.spec)
 	if err != nil {
 		c.waiting = &corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError", Message: err.Error()}
@@ -100,6 +98,30 @@ func (d *Driver) startContainer(ctx context.Context, run *podRun, pod *corev1.Po
 	}
 	c.task, c.waiting, c.startedAt = program, nil, now
 	c.starts++
+	return 0, true
+}
+
+// prepare mounts the pod's volumes. After that, a kubelet makes the pod's sandbox, pulls images, and creates
+// containers. As long as one is not mounted, no container starts and none says why: only an Event does.
+func (d *Driver) prepare(ctx context.Context, run *podRun, pod *corev1.Pod) (again time.Duration, prepared bool) {
+	if run.prepared {
+		return 0, true
+	}
+	why := d.hostPathFault(run.node, pod)
+	if why == "" {
+		why = d.files.secretsFault(ctx, run, pod)
+	}
+	if why != "" {
+		if why != run.mountError {
+			run.mountError = why
+			d.warnOfMount(ctx, pod, why)
+		}
+		return configRetry, false
+	}
+	if !storageOf(d).mountsClaims(ctx, run, pod) {
+		return mountRetry, false
+	}
+	run.prepared, run.mountError = true, ""
 	return 0, true
 }
 

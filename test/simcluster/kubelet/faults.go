@@ -19,6 +19,9 @@ type LoaderResult struct {
 // crash is a container on a node; an empty node means all.
 type crash struct{ container, node string }
 
+// mount is a path of a node.
+type mount struct{ node, path string }
+
 // Faults are what goes wrong with pods. All its methods are safe for concurrent use.
 type Faults struct {
 	// retry ends the crash-loop back-off of a node's containers, or of all when the node is empty.
@@ -28,13 +31,14 @@ type Faults struct {
 	enrolled map[string]string // by node: the certificate that its firmware trusts
 	loader   map[string]LoaderResult
 	badImage string // "" = none
-	crashes  map[crash]string
+	crashes  map[crash]exit
+	mounts   map[mount]string
 	backup   BackupResult
 }
 
 func newFaults(retry func(node string)) *Faults {
 	return &Faults{retry: retry, enrolled: map[string]string{}, loader: map[string]LoaderResult{},
-		crashes: map[crash]string{}}
+		crashes: map[crash]exit{}, mounts: map[mount]string{}}
 }
 
 // Faults returns what goes wrong with the driver's pods.
@@ -44,7 +48,7 @@ func (d *Driver) Faults() *Faults { return d.faults }
 func (f *Faults) Any() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.enrolled)+len(f.loader)+len(f.crashes) > 0 || f.badImage != "" || f.backup != BackupWhole
+	return len(f.enrolled)+len(f.loader)+len(f.crashes)+len(f.mounts) > 0 || f.badImage != "" || f.backup != BackupWhole
 }
 
 // SetLoaderResult decides what the module loader does on a node from its next start on; a loader that waits in a crash
@@ -83,14 +87,50 @@ func (f *Faults) SetImagePullError(imageSubstring string) {
 // SetCrash makes a container end with exit code 1 and the message as its last log line, now and at each start. The
 // empty node means all nodes. An empty message ends it.
 func (f *Faults) SetCrash(container, node, message string) {
+	f.setExit(container, node, exit{code: 1, message: message})
+}
+
+// SetOOMKilled does the same as if the kernel had killed the container because of its memory limit.
+func (f *Faults) SetOOMKilled(container, node, message string) {
+	f.setExit(container, node, exit{code: 137, reason: "OOMKilled", message: message})
+}
+
+// SetStartError does the same as if the runtime could not start the container's command. The message is the runtime's.
+func (f *Faults) SetStartError(container, node, message string) {
+	f.setExit(container, node, exit{code: 128, reason: startError, message: message})
+}
+
+// startError is the reason that containerd gives where the command cannot be started.
+const startError = "StartError"
+
+func (f *Faults) setExit(container, node string, e exit) {
 	f.mu.Lock()
-	if key := (crash{container, node}); message == "" {
+	if key := (crash{container, node}); e.message == "" {
 		delete(f.crashes, key)
 	} else {
-		f.crashes[key] = message
+		f.crashes[key] = e
 	}
 	f.mu.Unlock()
 	f.retry(node)
+}
+
+// SetMountError makes the kubelet of a node fail to mount that path of the host, with the message of its hostPath
+// plugin. An empty message ends it.
+func (f *Faults) SetMountError(node, path, message string) {
+	f.mu.Lock()
+	if key := (mount{node, path}); message == "" {
+		delete(f.mounts, key)
+	} else {
+		f.mounts[key] = message
+	}
+	f.mu.Unlock()
+	f.retry(node)
+}
+
+func (f *Faults) mountMessage(node, path string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mounts[mount{node, path}]
 }
 
 func (f *Faults) loaderResult(node string) LoaderResult {
@@ -105,13 +145,15 @@ func (f *Faults) pullFails(image string) bool {
 	return f.badImage != "" && strings.Contains(image, f.badImage)
 }
 
-func (f *Faults) crashMessage(container, node string) string {
+// crash is how a container ends at once; false if it does not.
+func (f *Faults) crash(container, node string) (exit, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if message := f.crashes[crash{container, node}]; message != "" {
-		return message
+	e, ok := f.crashes[crash{container, node}]
+	if !ok {
+		e, ok = f.crashes[crash{container, ""}]
 	}
-	return f.crashes[crash{container, ""}]
+	return e, ok
 }
 
 // SetBackup decides how the next backups come out.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
@@ -69,27 +70,48 @@ func (f Files) SatelliteConfig(ctx context.Context, pod *corev1.Pod, c *corev1.C
 	return config
 }
 
-// mountsSecrets reports whether all Secrets of the pod's volumes are there. As long as one is not, no container starts
-// and none says why: a kubelet tells only in an Event.
-func (f Files) mountsSecrets(ctx context.Context, run *podRun, pod *corev1.Pod) bool {
+// secretsFault says which Secret of the pod's volumes is not there, as a kubelet does in an Event; "" if all are.
+func (f Files) secretsFault(ctx context.Context, run *podRun, pod *corev1.Pod) string {
 	if run.mounted {
-		return true
+		return ""
+	}
+	fault := func(volume, format string, args ...any) string {
+		return fmt.Sprintf("MountVolume.SetUp failed for volume %q : ", volume) + fmt.Sprintf(format, args...)
 	}
 	for i := range pod.Spec.Volumes {
+		volume := pod.Spec.Volumes[i].Name
 		for _, v := range secretsOf(&pod.Spec.Volumes[i]) {
 			files, err := f.secret(ctx, pod.Namespace, v.SecretName, v.Optional)
+			if apierrors.IsNotFound(err) {
+				return fault(volume, "secret %q not found", v.SecretName)
+			}
 			if err != nil {
-				return false
+				return fault(volume, "%v", err)
 			}
 			for _, item := range v.Items {
 				if _, ok := files[item.Key]; !ok && (v.Optional == nil || !*v.Optional) {
-					return false
+					return fault(volume, "references non-existent secret key: %s", item.Key)
 				}
 			}
 		}
 	}
 	run.mounted = true
-	return true
+	return ""
+}
+
+// hostPathFault says which of the pod's directories of the host cannot be mounted, as a kubelet does in an Event; ""
+// if they all can.
+func (d *Driver) hostPathFault(node string, pod *corev1.Pod) string {
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		if v.HostPath == nil {
+			continue
+		}
+		if why := d.faults.mountMessage(node, v.HostPath.Path); why != "" {
+			return fmt.Sprintf("MountVolume.SetUp failed for volume %q : %s", v.Name, why)
+		}
+	}
+	return ""
 }
 
 // secretsOf are the Secrets that a volume shows.

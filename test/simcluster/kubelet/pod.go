@@ -27,12 +27,13 @@ type podRun struct {
 	startAt       time.Time // no container starts before
 	init, main    []*container
 	pulled        map[string]bool // images: what one container needed is there for the next
-	mounted       bool            // the volumes were there when the first container started
+	mounted       bool            // the Secrets were there when the first container started
+	prepared      bool            // all volumes are mounted, so that there is a sandbox
 	dir           string          // what the containers share, as an emptyDir; "" until one needs it
 
 	claims     []claimMount // what is mounted
 	wanted     []corev1.UniqueVolumeName
-	mountError string // why a claim's volume could not be mounted, as it was logged last
+	mountError string // why a volume could not be mounted, as it was reported last
 
 	published   *corev1.PodStatus // what was written last
 	publishedAt string            // the resource version of that write
@@ -218,7 +219,7 @@ func (r *podRun) reboot() {
 		}
 		c.failures, c.retryAt = 0, time.Time{}
 	}
-	r.podIP, r.mounted = "", false
+	r.podIP, r.mounted, r.prepared, r.mountError = "", false, false, ""
 }
 
 func (r *podRun) endBackoff() {

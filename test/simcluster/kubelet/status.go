@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,8 +23,8 @@ func (r *podRun) status(pod *corev1.Pod) *corev1.PodStatus {
 		StartTime: &r.accepted,
 		QOSClass:  pod.Status.QOSClass,
 	}
-	sandbox := time.Now().After(r.startAt)
-	if sandbox {
+	sandbox := r.prepared
+	if sandbox || pod.Spec.HostNetwork && r.podIP != "" {
 		s.PodIP, s.PodIPs = r.podIP, []corev1.PodIP{{IP: r.podIP}}
 	}
 	initialized, ready := true, true
@@ -152,6 +153,8 @@ func (c *container) status(uid types.UID, ready bool, waiting string) corev1.Con
 	case c.waiting != nil:
 		reason := *c.waiting
 		s.State.Waiting = &reason
+	case c.failures <= 2 && c.failures > 0 && c.last.Reason == startError: // before the kubelet backs off for longer
+		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: "RunContainerError", Message: c.last.Message}
 	case c.failures > 0:
 		s.State.Waiting = &corev1.ContainerStateWaiting{
 			Reason:  "CrashLoopBackOff",
@@ -175,7 +178,11 @@ func terminated(c *container, e exit, now time.Time) *corev1.ContainerStateTermi
 	}
 	t.Message = e.words
 	if e.code != 0 {
-		t.Reason = "Error"
+		t.Reason = cmp.Or(e.reason, "Error")
+		if e.reason == startError {
+			t.Message = e.message
+			return t
+		}
 		if e.words == "" && c.spec.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError {
 			t.Message = logTail(e.message)
 		}

@@ -21,8 +21,8 @@ const (
 
 // begin starts a container's program. An error means that it cannot be started yet: something it refers to is missing.
 func (d *Driver) begin(ctx context.Context, run *podRun, pod *corev1.Pod, c *corev1.Container) (task, error) {
-	if message := d.faults.crashMessage(c.Name, run.node); message != "" {
-		return endedTask{exit{code: 1, message: message}}, nil
+	if e, crashes := d.faults.crash(c.Name, run.node); crashes {
+		return endedTask{e}, nil
 	}
 	if d.opts.CSI != nil {
 		if t, err := storageOf(d).begin(ctx, run, pod, c); t != nil || err != nil {

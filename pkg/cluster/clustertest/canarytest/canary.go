@@ -25,7 +25,7 @@ func RunClasses(w *clustertest.World, entries ...volumespec.StorageClassSpec) {
 		w.Kube.Driver.Classes[class.Name] = class
 	}
 	w.Kube.Canary = cluster.Canary{Claims: map[string]*corev1.PersistentVolumeClaim{}, Pods: map[string]*corev1.Pod{},
-		Volumes: map[string]string{}, Warnings: map[string][]cluster.Warning{},
+		Volumes:   map[string]string{},
 		Snapshots: map[string]*snapshotv1.VolumeSnapshot{}}
 }
 
