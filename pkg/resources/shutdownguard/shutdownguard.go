@@ -13,14 +13,21 @@ import (
 // Name is that of the init container.
 const Name = "drbd-shutdown-guard"
 
-// script installs the unit. A satellite without it is better than none: what goes wrong is told, and no more than
-// that. The program's path is that of the image.
-const script = `if /usr/local/sbin/drbd-shutdown-guard install; then exit 0; fi
-echo "WARNING: systemd does not have the unit: this host may hang at its shutdown while DRBD devices are suspended"
+// script installs the unit. A satellite without it is better than none: whatever goes wrong is only reported. The
+// program's path is that of the image.
+const script = `if [ ! -d /run/systemd/system ] || [ ! -S /run/dbus/system_bus_socket ]; then
+  echo "WARNING: systemd or its D-Bus does not run on this host: the unit is not installed"
+elif /usr/local/sbin/drbd-shutdown-guard install; then
+  exit 0
+fi
+echo "WARNING: this host may hang during shutdown while DRBD devices are suspended"
 `
 
-// Container is an init container that installs the unit, and the directories and the socket of the host that it needs.
-// A directory of systemd's that is not there must not be made: programs take it for a sign that systemd runs.
+// Container is an init container that installs the unit, and the host's directories that it needs. They are the
+// parents of what systemd and D-Bus create, /run/systemd/system and /run/dbus/system_bus_socket. If those themselves
+// were mounted, a host without them would never get a satellite: the kubelet does not start a pod whose hostPath is
+// missing. Creating an empty parent is harmless. Creating /run/systemd/system is not, because its presence means that
+// systemd is running (sd_booted(3)).
 func Container(image string) (corev1.Container, []corev1.Volume) {
 	privileged, readOnly := true, true
 	c := corev1.Container{
@@ -29,17 +36,15 @@ func Container(image string) (corev1.Container, []corev1.Volume) {
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	}
 	var volumes []corev1.Volume
-	for _, m := range []struct {
-		name, path string
-		kind       corev1.HostPathType
-	}{
-		{"run-systemd", "/run/systemd/system", corev1.HostPathDirectory},
-		{"run-shutdown-guard", "/run/drbd-shutdown-guard", corev1.HostPathDirectoryOrCreate},
-		{"run-dbus", "/run/dbus/system_bus_socket", corev1.HostPathSocket},
+	kind := corev1.HostPathDirectoryOrCreate
+	for _, m := range []struct{ name, path string }{
+		{"run-systemd", "/run/systemd"},
+		{"run-shutdown-guard", "/run/drbd-shutdown-guard"},
+		{"run-dbus", "/run/dbus"},
 	} {
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: m.name, MountPath: m.path})
 		volumes = append(volumes, corev1.Volume{Name: m.name,
-			VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: m.path, Type: &m.kind}}})
+			VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: m.path, Type: &kind}}})
 	}
 	return c, volumes
 }
