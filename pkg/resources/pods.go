@@ -114,8 +114,12 @@ func EnvFromField(name, path string) corev1.EnvVar {
 
 // Probe runs every period seconds and gives up after that many failures. All of its numbers are set: one that is left
 // at zero could not be told from the default that the API server puts in its place.
+//
+// The kubelet's first probe comes at the moment of the container's start, when it can only fail, and its failure is a
+// Warning in the Events. The delay skips that one alone: the next comes after a period.
 func Probe(handler corev1.ProbeHandler, period, failures int32) *corev1.Probe {
 	return &corev1.Probe{
-		ProbeHandler: handler, PeriodSeconds: period, TimeoutSeconds: 5, SuccessThreshold: 1, FailureThreshold: failures,
+		ProbeHandler: handler, InitialDelaySeconds: (period + 1) / 2, PeriodSeconds: period, TimeoutSeconds: 5,
+		SuccessThreshold: 1, FailureThreshold: failures,
 	}
 }
