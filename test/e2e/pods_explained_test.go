@@ -22,23 +22,29 @@ func TestSatellitesThatCannotStart(t *testing.T) {
 	faults.SetStartError(resources.SatelliteContainer, "n4", noProgram)
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
-	for node, says := range map[string]string{
-		"n2": "OOMKilled (it exceeded its memory limit): Loading configuration",
-		"n3": `pod: FailedMount: MountVolume.SetUp failed for volume "run-udev"`,
-		"n4": "StartError: " + noProgram,
+	// A problem of several nodes is shown with the words about the first of them.
+	for _, tc := range []struct {
+		node, says string
+		mend       func()
+	}{
+		{"n2", "OOMKilled (it exceeded its memory limit): Loading configuration", func() {
+			faults.SetOOMKilled(resources.SatelliteContainer, "n2", "")
+		}},
+		{"n3", `pod: FailedMount: MountVolume.SetUp failed for volume "run-udev"`, func() {
+			faults.SetMountError("n3", udev, "")
+		}},
+		{"n4", "StartError: " + noProgram, func() { faults.SetStartError(resources.SatelliteContainer, "n4", "") }},
 	} {
-		e.Eventually("the status explains the pod on "+node, func() error {
+		e.Eventually("the status explains the pod on "+tc.node, func() error {
 			c := e.Get()
 			for _, p := range c.Status.Nodes.Problems {
-				if slices.Contains(p.Nodes, node) && strings.Contains(p.Message, says) {
+				if slices.Contains(p.Nodes, tc.node) && strings.Contains(p.Message, tc.says) {
 					return nil
 				}
 			}
 			return fmt.Errorf("problems are %+v", c.Status.Nodes.Problems)
 		})
+		tc.mend()
 	}
-	faults.SetOOMKilled(resources.SatelliteContainer, "n2", "")
-	faults.SetMountError("n3", udev, "")
-	faults.SetStartError(resources.SatelliteContainer, "n4", "")
 	e.ready("4/4", "4/4")
 }

@@ -128,13 +128,17 @@ func Find(f *cluster.Facts, p *corev1.Pod) *Trouble {
 		return t
 	}
 	for _, w := range f.Kube.Warnings[p.Name] {
-		if preparationFails[w.Reason] && w.UID == p.UID && !w.At.Before(since) {
+		if preparationFails[w.Reason] && w.UID == p.UID && !w.At.Before(since.Add(-statusLag)) {
 			return &Trouble{Reason: w.Reason, Message: text.OneLine(w.Message),
 				Lasting: f.Now.Sub(since) > f.Timing.Straggler && f.Now.Sub(w.At) < comesAgain}
 		}
 	}
 	return nil
 }
+
+// statusLag is how much later than an Event the status may be written that shows since when the pod has been starting:
+// the kubelet writes it in the background, and both have whole seconds.
+const statusLag = 10 * time.Second
 
 // comesAgain is the time within which the kubelet reports a problem that persists once more: it retries a mount every
 // two minutes at the latest, and Events of a kind are limited to one in five minutes (k8s.io/client-go,

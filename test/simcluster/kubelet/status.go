@@ -153,7 +153,7 @@ func (c *container) status(uid types.UID, ready bool, waiting string) corev1.Con
 	case c.waiting != nil:
 		reason := *c.waiting
 		s.State.Waiting = &reason
-	case c.failures <= 2 && c.failures > 0 && c.last.Reason == startError: // before the kubelet backs off for longer
+	case c.failures > 0 && c.failures <= 2 && c.last != nil && c.last.Reason == startError: // before longer back-offs
 		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: "RunContainerError", Message: c.last.Message}
 	case c.failures > 0:
 		s.State.Waiting = &corev1.ContainerStateWaiting{
