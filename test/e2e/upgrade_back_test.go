@@ -137,3 +137,12 @@ func TestUpgradeGoesOnAfterAll(t *testing.T) {
 	e.upgraded(3)
 	e.nothingLeft()
 }
+
+// volumesWithoutDRBD creates volumes for which LINSTOR reports no state. Nothing may wait for one.
+func volumesWithoutDRBD(e *env) {
+	for volume, nodes := range map[string][]string{"bare-1": {"n1"}, "bare-2": {"n1", "n2"}} {
+		if err := e.Sim.World().Volumes().CreateWithoutDRBD(volume, 1<<10, "ssd", nodes...); err != nil {
+			e.T.Fatal(err)
+		}
+	}
+}

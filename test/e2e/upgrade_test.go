@@ -100,12 +100,7 @@ func TestUpgrade(t *testing.T) {
 	if m := says(); !strings.Contains(m, "LINSTOR "+oldVersion+" is withdrawn") {
 		t.Errorf("ControllerReady does not say that LINSTOR is withdrawn: %s", m)
 	}
-	// LINSTOR reports no state for volumes without DRBD. Neither the prechecks nor the roll-out may wait for one.
-	for volume, nodes := range map[string][]string{"bare-1": {"n1"}, "bare-2": {"n1", "n2"}} {
-		if err := e.Sim.World().Volumes().CreateWithoutDRBD(volume, 1<<10, "ssd", nodes...); err != nil {
-			t.Fatal(err)
-		}
-	}
+	volumesWithoutDRBD(e)
 	roll := watchRoll(e)
 	e.Sim.Faults().SetBackup(kubelet.BackupParts)
 	e.Update(setVersion(newVersion))

@@ -102,12 +102,13 @@ func DeletedWorld(t *testing.T, n int) *World {
 	return w
 }
 
-// copyOf is a copy of a volume: "pvc-1@n01 UpToDate" with flags after it. The state "-" is one that is not known.
+// copyOf is a copy of a volume: "pvc-1@n01 UpToDate" with flags after it. The state "-" is one that is not known,
+// "LOCAL" that of a copy without DRBD, for which LINSTOR reports none.
 func copyOf(text string) linstor.Resource {
 	words := strings.Fields(text)
 	name, node, _ := strings.Cut(words[0], "@")
-	r := linstor.Resource{Name: name, Node: node, Diskful: true, Flags: words[2:]}
-	for _, state := range strings.Split(words[1], ",") {
+	r := linstor.Resource{Name: name, Node: node, Diskful: true, Flags: words[2:], Local: words[1] == "LOCAL"}
+	for _, state := range strings.Split(strings.TrimPrefix(words[1], "LOCAL"), ",") {
 		r.States = append(r.States, strings.TrimPrefix(state, "-"))
 	}
 	if r.HasFlag(linstor.FlagDiskless) {

@@ -268,15 +268,6 @@ func (w *World) Copies(volumes ...string) {
 	}
 }
 
-// WithoutDRBD makes the copies of a volume those of one on bare storage, for which LINSTOR reports no state.
-func (w *World) WithoutDRBD(volume string) {
-	for i := range w.Linstor.View.Resources {
-		if r := &w.Linstor.View.Resources[i]; r.Name == volume {
-			r.Local, r.States = true, make([]string, len(r.States))
-		}
-	}
-}
-
 // CopyState changes the state of a copy.
 func (w *World) CopyState(volume, node, state string) {
 	for i := range w.Linstor.View.Resources {

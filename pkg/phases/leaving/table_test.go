@@ -262,8 +262,7 @@ var leavingScenarios = []scenario{
 			message: "the hold for this reason is still open"}},
 	{name: "standing still for long, with a volume without DRBD that is elsewhere, too",
 		spoil: func(w *clustertest.World) {
-			standsStill(w, timing.EvacuationStuck, "a@n01 UpToDate EVACUATE", "a@n02 UpToDate", "b@n01 -", "b@n02 -")
-			w.WithoutDRBD("b")
+			standsStill(w, timing.EvacuationStuck, "a@n01 UpToDate EVACUATE", "a@n02 UpToDate", "b@n01 LOCAL", "b@n02 LOCAL")
 		},
 		want: decided{row: "no-place-for-the-last-copy", state: evacuating, hold: atRisk, volumes: []string{"b"},
 			message: "LINSTOR cannot move volumes that do not use DRBD (b)"}},

@@ -170,8 +170,8 @@ func TestReplicationNeeds(t *testing.T) {
 		"its own one is behind":    {state("a", "n01", "Outdated"), ""},
 		"another volume is behind": {state("b", "n02", "Outdated"), ""},
 		"without DRBD": {func(w *clustertest.World) {
-			w.Copies("a n01 n02")
-			w.WithoutDRBD("a")
+			w.Copies()
+			w.Spread("a@n01 LOCAL", "a@n02 LOCAL")
 		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

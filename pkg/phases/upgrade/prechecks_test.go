@@ -38,8 +38,8 @@ func precheckScenarios() []scenario {
 	}
 	withoutDRBD := func(volume string) func(*clustertest.World) {
 		return func(w *clustertest.World) {
-			w.Copies(volume + " n01")
-			w.WithoutDRBD(volume)
+			w.Copies()
+			w.Spread(volume + "@n01 LOCAL")
 		}
 	}
 	removed := func(volume string) func(*clustertest.World) {

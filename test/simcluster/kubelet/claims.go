@@ -77,7 +77,7 @@ func (e mountError) Error() string {
 }
 
 // warnOfMount makes the Event with which a kubelet says that a volume cannot be mounted.
-func (d *Driver) warnOfMount(ctx context.Context, pod *corev1.Pod, message string) {
+func (d storage) warnOfMount(ctx context.Context, pod *corev1.Pod, message string) {
 	now := metav1.Now()
 	_, err := d.client.CoreV1().Events(pod.Namespace).Create(ctx, &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, GenerateName: pod.Name + "."},

@@ -80,7 +80,7 @@ func (d *Driver) step(ctx context.Context, run *podRun, pod *corev1.Pod, c *cont
 
 func (d *Driver) startContainer(ctx context.Context, run *podRun, pod *corev1.Pod, c *container,
 	now time.Time) (again time.Duration, started bool) {
-	if again, prepared := d.prepare(ctx, run, pod); !prepared {
+	if again, prepared := storageOf(d).prepare(ctx, run, pod); !prepared {
 		return again, false
 	}
 	if !run.pulled[c.spec.Image] && d.faults.pullFails(c.spec.Image) {
@@ -103,11 +103,11 @@ func (d *Driver) startContainer(ctx context.Context, run *podRun, pod *corev1.Po
 
 // prepare mounts the pod's volumes. After that, a kubelet makes the pod's sandbox, pulls images, and creates
 // containers. As long as one is not mounted, no container starts and none says why: only an Event does.
-func (d *Driver) prepare(ctx context.Context, run *podRun, pod *corev1.Pod) (again time.Duration, prepared bool) {
+func (d storage) prepare(ctx context.Context, run *podRun, pod *corev1.Pod) (again time.Duration, prepared bool) {
 	if run.prepared {
 		return 0, true
 	}
-	why := d.hostPathFault(run.node, pod)
+	why := d.faults.hostPathFault(run.node, pod)
 	if why == "" {
 		why = d.files.secretsFault(ctx, run, pod)
 	}
@@ -118,7 +118,7 @@ func (d *Driver) prepare(ctx context.Context, run *podRun, pod *corev1.Pod) (aga
 		}
 		return configRetry, false
 	}
-	if !storageOf(d).mountsClaims(ctx, run, pod) {
+	if !d.mountsClaims(ctx, run, pod) {
 		return mountRetry, false
 	}
 	run.prepared, run.mountError = true, ""

@@ -101,13 +101,13 @@ func (f Files) secretsFault(ctx context.Context, run *podRun, pod *corev1.Pod) s
 
 // hostPathFault says which of the pod's directories of the host cannot be mounted, as a kubelet does in an Event; ""
 // if they all can.
-func (d *Driver) hostPathFault(node string, pod *corev1.Pod) string {
+func (f *Faults) hostPathFault(node string, pod *corev1.Pod) string {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
 		if v.HostPath == nil {
 			continue
 		}
-		if why := d.faults.mountMessage(node, v.HostPath.Path); why != "" {
+		if why := f.mountMessage(node, v.HostPath.Path); why != "" {
 			return fmt.Sprintf("MountVolume.SetUp failed for volume %q : %s", v.Name, why)
 		}
 	}

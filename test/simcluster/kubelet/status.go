@@ -35,13 +35,9 @@ func (r *podRun) status(pod *corev1.Pod) *corev1.PodStatus {
 		ready = ready && (!c.sidecar() || c.ready)
 		s.InitContainerStatuses = append(s.InitContainerStatuses, c.status(r.uid, c.passed(), "PodInitializing"))
 	}
-	waiting := "ContainerCreating"
-	if len(r.init) > 0 {
-		waiting = "PodInitializing"
-	}
 	for _, c := range r.main {
 		ready = ready && c.ready
-		s.ContainerStatuses = append(s.ContainerStatuses, c.status(r.uid, c.ready, waiting))
+		s.ContainerStatuses = append(s.ContainerStatuses, c.status(r.uid, c.ready, r.waiting()))
 	}
 	if initialized {
 		s.Phase = r.phase()
@@ -53,6 +49,14 @@ func (r *podRun) status(pod *corev1.Pod) *corev1.PodStatus {
 		corev1.PodReady:                  initialized && ready,
 	})
 	return s
+}
+
+// waiting is why a main container that has never started waits, as long as nothing else is known.
+func (r *podRun) waiting() string {
+	if len(r.init) > 0 {
+		return "PodInitializing"
+	}
+	return "ContainerCreating"
 }
 
 // phase is that of a pod whose init containers have passed.
