@@ -13,11 +13,16 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -67,6 +72,28 @@ func (r Reader) Read(ctx context.Context, version string, since time.Time) (stri
 		return "", fmt.Errorf("read backup %s: %w", name, err)
 	}
 	return name, nil
+}
+
+// schemaKind is the kind of the only object that LINSTOR does not version with its tables: in it, LINSTOR keeps the
+// version of the schema of its Kubernetes database, which every migration increases (linstor-server 1.33, DbK8sCrd).
+var schemaKind = schema.GroupVersionKind{Group: "internal.linstor.linbit.com", Version: "v1", Kind: "LinstorVersion"}
+
+// SchemaVersion is the version of the schema of LINSTOR's database in Kubernetes; "" if LINSTOR keeps none there.
+func (r Reader) SchemaVersion(ctx context.Context) (string, error) {
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(schemaKind)
+	err := r.Client.Get(ctx, client.ObjectKey{Name: "version"}, o)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the version of the schema of LINSTOR's database: %w", err)
+	}
+	version, found, err := unstructured.NestedInt64(o.Object, "spec", "version")
+	if err != nil || !found {
+		return "", err
+	}
+	return strconv.FormatInt(version, 10), nil
 }
 
 // find looks at names and annotations only. The annotation is what LINSTOR prints as its version.

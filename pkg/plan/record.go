@@ -190,6 +190,9 @@ func counted(u usage.Used) map[string]string {
 // Read is asked during an upgrade, when the new controller has been started.
 func (l live) Read(context.Context, string, time.Time) (string, error) { return "", errNotAsked }
 
+// SchemaVersion is read right before the new controller is started. For the plan it may stay unknown.
+func (l live) SchemaVersion(context.Context) (string, error) { return "", nil }
+
 // harmless reports whether an error of a link's work is none of the edit's: it comes from the record.
 func harmless(err error) bool {
 	return err == nil || errors.Is(err, errNotAsked) || errors.Is(err, step.ErrOutdated) ||

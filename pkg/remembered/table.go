@@ -155,6 +155,8 @@ func claimItems() []Item {
 		{"upgradeTo", "the version that the database is being upgraded to", "upgrade, before the new controller is started",
 			"when all satellites run this version"},
 		{"upgradeSince", "when this upgrade started", "upgrade", upgraded},
+		{"upgradeSchema", "the schema version that the database had before this upgrade", "upgrade, with upgradeTo",
+			upgraded},
 		{"backupRead", "the backup that was verified by reading it back", "upgrade", upgraded},
 		{"backupConfirmed", "the upgrade for which a backup was confirmed, and the time of the confirmation",
 			"`backup-confirmed`", "after a day, or when the upgrade is complete"},

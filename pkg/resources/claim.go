@@ -36,6 +36,8 @@ type ClaimData struct {
 	UpgradeTo string
 	// UpgradeSince is when that was, in RFC 3339: a backup that is older is another upgrade's.
 	UpgradeSince string
+	// UpgradeSchema is the version of the schema that the database in Kubernetes had then; empty if unknown.
+	UpgradeSchema string
 	// BackupRead names the backup of the upgrade that was read back, or says why there is none. Until it is there,
 	// satellites stay as they are.
 	BackupRead string
@@ -108,7 +110,7 @@ func (c *ClaimData) texts() map[string]*string {
 		"backupConfirmed": &c.BackupConfirmed, "skippedChecks": &c.SkippedChecks, "releasedBy": &c.ReleasedBy,
 		"restoreConfirmed": &c.RestoreConfirmed, RestoringKey: &c.Restoring, "restored": &c.Restored,
 		"moveTo": &c.MoveTo, MovingKey: &c.Moving, "movedSpec": &c.MovedSpec,
-		"epoch": &c.Epoch, "upgradeBackup": &c.UpgradeBackup, "rolledBack": &c.RolledBack, "tlsMode": (*string)(&c.TLS),
+		"epoch": &c.Epoch, "upgradeBackup": &c.UpgradeBackup, "upgradeSchema": &c.UpgradeSchema, "rolledBack": &c.RolledBack, "tlsMode": (*string)(&c.TLS),
 	}
 }
 

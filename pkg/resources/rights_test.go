@@ -71,6 +71,7 @@ func TestOperatorRights(t *testing.T) {
 			"/persistentvolumes: list,watch",
 			"authentication.k8s.io/tokenreviews: create",
 			"authorization.k8s.io/subjectaccessreviews: create",
+			"internal.linstor.linbit.com/linstorversion: get of version",
 			"internal.linstor.linbit.com/nodes: list",
 			// Cluster/LocalID and the operator's number, under both names that LINSTOR has had for the controller's.
 			"internal.linstor.linbit.com/propscontainers: get of " +

@@ -146,3 +146,32 @@ func volumesWithoutDRBD(e *env) {
 		}
 	}
 }
+
+// schemaDefinition is the CRD of the object in which LINSTOR records the schema version of its database.
+const schemaDefinition = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: linstorversion.internal.linstor.linbit.com}
+spec:
+  group: internal.linstor.linbit.com
+  names: {kind: LinstorVersion, listKind: LinstorVersionList, plural: linstorversion, singular: linstorversion}
+  scope: Cluster
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`
+
+// TestUpgradeThatMigratesNothing upgrades to a release whose database has the same schema. The image makes no backup.
+func TestUpgradeThatMigratesNothing(t *testing.T) {
+	e := oldCluster(t, 3, func(e *env) {
+		if err := e.Sim.ApplyYAML(e.Ctx, schemaDefinition); err != nil {
+			t.Fatal(err)
+		}
+	})
+	e.Sim.Faults().SetBackup(kubelet.NothingToMigrate)
+	e.Update(setVersion(newVersion))
+	e.upgraded(3)
+	noDuplicates(e)
+}

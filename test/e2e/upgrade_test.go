@@ -27,9 +27,12 @@ func setVersion(v string) func(*v1alpha1.StorageCluster) {
 }
 
 // oldCluster brings up a cluster of the version before the newest.
-func oldCluster(t *testing.T, n int) *env {
+func oldCluster(t *testing.T, n int, prepare ...func(*env)) *env {
 	t.Helper()
 	e := start(t, harness.Nodes(n))
+	for _, f := range prepare {
+		f(e)
+	}
 	e.Timing.HealthLost = machine.Slow(10 * time.Second)
 	e.Timing.Deadlines[fsm.Upgrading] = machine.Slow(90 * time.Second)
 	e.Run()

@@ -32,6 +32,6 @@ func Message(claim resources.ClaimData, from string) string {
 
 // End makes the claim say that the database is the one of before the upgrade.
 func End(claim *resources.ClaimData) {
-	claim.UpgradeTo, claim.UpgradeSince, claim.UpgradeBackup = "", "", ""
+	claim.UpgradeTo, claim.UpgradeSince, claim.UpgradeBackup, claim.UpgradeSchema = "", "", "", ""
 	claim.BackupRead, claim.BackupConfirmed, claim.SkippedChecks = "", "", ""
 }

@@ -67,6 +67,8 @@ type Tasks interface {
 type Backups interface {
 	// Read reads the newest backup that the release made since then, and returns its name; "" if there is none.
 	Read(ctx context.Context, version string, since time.Time) (string, error)
+	// SchemaVersion is the version of the database's schema, which every migration increases; "" if it is unknown.
+	SchemaVersion(ctx context.Context) (string, error)
 }
 
 // Ensure runs a task unless one with that key has ended after the view was taken: deciding on the old view would write

@@ -29,20 +29,24 @@ func readBackup(in *step.Input) {
 	if err != nil || backupRead(in) {
 		return
 	}
-	optional := sameLine(u.From, u.To)
 	in.Tasks.Ensure(work.Task{Key: backupTask, Input: backupInput(u), Do: func(ctx context.Context) error {
 		name, err := in.Backups.Read(ctx, u.To, since)
-		if err == nil && name == "" && !optional {
-			return fmt.Errorf("LINSTOR %s has not created a Secret of type %s since %s", u.To, backup.TypeBackup,
-				since.Format(time.RFC3339))
+		if err != nil || name != "" || sameLine(u.From, u.To) {
+			return err
 		}
-		return err
+		schema, err := in.Backups.SchemaVersion(ctx)
+		if err != nil || schema != "" && schema == u.Claim.UpgradeSchema {
+			return err
+		}
+		return fmt.Errorf("LINSTOR %s has not created a Secret of type %s since %s", u.To, backup.TypeBackup,
+			since.Format(time.RFC3339))
 	}})
 }
 
 // backupAwaited reports whether the image makes a backup of the database that must be read back whole. A database that
-// is not in Kubernetes was backed up by a human before; and where the two versions are of one line there may have been
-// nothing to migrate, and then the image makes none.
+// is not in Kubernetes was backed up by a human before. If there is nothing to migrate, the image makes no backup
+// (piraeus-server, entry.sh). That is common if the two versions are of one line; between lines, the version of the
+// schema shows it.
 func backupAwaited(s *cluster.Snapshot) bool {
 	return connection.Kind(&s.Target.Spec.Database) == v1alpha1.DatabaseKubernetes && !waives(s.Upgrade, backupUnread)
 }

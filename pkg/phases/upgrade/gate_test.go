@@ -111,11 +111,14 @@ func TestVerify(t *testing.T) {
 
 // backups is what reading the backup says.
 type backups struct {
-	name string
-	err  error
+	name   string
+	err    error
+	schema string
 }
 
 func (b backups) Read(context.Context, string, time.Time) (string, error) { return b.name, b.err }
+
+func (b backups) SchemaVersion(context.Context) (string, error) { return b.schema, nil }
 
 func TestBackupGate(t *testing.T) {
 	for _, tc := range []struct {
@@ -127,10 +130,13 @@ func TestBackupGate(t *testing.T) {
 		{"read", backups{name: "b"}, true, "backup-read"},
 		{"none", backups{}, false, "reading-backup"},
 		{"damaged", backups{err: errors.New("checksum")}, false, "reading-backup"},
+		{"none, because nothing was migrated", backups{schema: "31"}, true, "backup-read"},
+		{"none, although the database was migrated", backups{schema: "35"}, false, "reading-backup"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := clustertest.NewWorld(t, 3)
 			w.Upgrading(v1alpha1.UpgradeController)
+			w.Claim(func(c *resources.ClaimData) { c.UpgradeSchema = "31" })
 			in, r := w.Input()
 			in.Backups = tc.read
 			if o := phases.Decide(t.Context(), in); o.Kind != step.KindWait || len(r.Applied) > 0 {

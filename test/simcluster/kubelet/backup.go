@@ -21,6 +21,8 @@ const (
 	BackupParts   BackupResult = "parts"   // an empty Secret and numbered parts, as of a large database
 	BackupDamaged BackupResult = "damaged" // the last of the parts is lost
 	BackupMissing BackupResult = "missing" // none at all, as if somebody had removed it
+	// NothingToMigrate is a release with the schema of the one before, for which the image makes no backup.
+	NothingToMigrate BackupResult = "nothing"
 )
 
 // saveBackup does what the image's entry point does before a migration (piraeus-server, entry.sh): it packs LINSTOR's
@@ -45,7 +47,7 @@ func (d *Driver) saveBackup(ctx context.Context, pod *corev1.Pod, version string
 
 // BackupSecrets are the Secrets that a pod's migration to a version leaves behind.
 func BackupSecrets(namespace, pod, version string, result BackupResult) ([]*corev1.Secret, error) {
-	if result == BackupMissing {
+	if result == BackupMissing || result == NothingToMigrate {
 		return nil, nil
 	}
 	archive, err := backupArchive()

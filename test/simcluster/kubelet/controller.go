@@ -50,7 +50,13 @@ func (d *Driver) beginController(ctx context.Context, run *podRun, pod *corev1.P
 				}
 			}
 		}
-		return program(ctx, d.opts.Machines, c, config, changed)
+		e := program(ctx, d.opts.Machines, c, config, changed)
+		if c.Name == RunMigration && e.code == 0 && usesKubernetesDatabase(config.TOML) {
+			if err := recordSchema(ctx, d, pod, config.Version); err != nil {
+				return exit{code: 1, message: err.Error()}
+			}
+		}
+		return e
 	}), nil
 }
 
