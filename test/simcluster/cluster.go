@@ -72,9 +72,14 @@ type Options struct {
 	// LimitCriticalPods refuses pods of the system's priority classes in namespaces without a ResourceQuota that speaks
 	// of them, as GKE does.
 	LimitCriticalPods bool
+	// RealNodes is the address at which real kubelets reach the control plane. Then nothing plays kubelets, and a node is
+	// only a machine; see ForRealNodes. Default: the nodes are simulated.
+	RealNodes string
 	// VolumeDriver makes the pods of LINSTOR's CSI driver work, with Kubernetes' own sidecars as processes, and pods with
 	// claims get their volumes; see kubelet.CSI. The sidecars are built first unless they are there.
 	VolumeDriver bool
+	// Mounter mounts volumes on real nodes.
+	Mounter kubelet.Mounter
 	// SidecarsLater leaves it to the caller to build the sidecars before a pod of the driver starts.
 	SidecarsLater bool
 	// Pool lends the control plane, and decides about BinDir, AuditLog and LimitCriticalPods. nil: the cluster starts
@@ -93,6 +98,7 @@ type Cluster struct {
 	killed     bool
 	auditFrom  int64
 	driver     *kubelet.Driver
+	programs   *kubelet.Programs // with real nodes
 	world      *sim.World
 	linstor    *linstorServer
 	config     *rest.Config
@@ -177,7 +183,7 @@ func (c *Cluster) startPlane(ctx context.Context) error {
 	}
 	plane, err := controlplane.Start(ctx, controlplane.Options{
 		Dir: c.opts.Dir, BinDir: c.opts.BinDir, Log: c.opts.Log, AuditLog: c.opts.AuditLog,
-		LimitCriticalPods: c.opts.LimitCriticalPods,
+		LimitCriticalPods: c.opts.LimitCriticalPods, NodeNetwork: c.opts.RealNodes,
 	})
 	if err != nil {
 		return err
@@ -222,7 +228,7 @@ func (c *Cluster) startKubelets(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		csi = &kubelet.CSI{Bin: bin, Disks: c.world.Volumes()}
+		csi = &kubelet.CSI{Bin: bin, Disks: c.world.Volumes(), Mounter: c.opts.Mounter}
 	}
 	bin, err := kubebin.Ensure(ctx, kubebin.Options{})
 	if err != nil {
@@ -238,10 +244,14 @@ func (c *Cluster) startKubelets(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.driver = driver
+	if c.opts.RealNodes != "" {
+		c.programs = kubelet.NewPrograms(driver)
+		return nil
+	}
 	if err := driver.Start(ctx); err != nil {
 		return err
 	}
-	c.driver = driver
 	c.onStop(func() error { driver.Stop(); return nil })
 	return nil
 }
@@ -320,6 +330,11 @@ func LinstorPorts(c *Cluster) (plain, locked string) { return c.linstor.plain, c
 
 // BackupResult is how a backup of the database comes out.
 type BackupResult = kubelet.BackupResult
+
+// ForRealNodes is what real nodes need: the control plane, and the programs in their containers.
+func ForRealNodes(c *Cluster) (*controlplane.ControlPlane, *kubelet.Programs) {
+	return c.plane, c.programs
+}
 
 // Faults are what goes wrong with the cluster's pods.
 func (c *Cluster) Faults() *kubelet.Faults { return c.driver.Faults() }

@@ -98,6 +98,10 @@ func (c *Cluster) createNode(ctx context.Context, state *nodeState) error {
 	if c.world.Machine(spec.Machine.Name) == nil {
 		c.world.AddMachine(spec.Machine)
 	}
+	c.driver.AddNode(spec.Name, spec.Machine.Address, spec.KubeletDirectory)
+	if c.opts.RealNodes != "" {
+		return nil // its kubelet registers it
+	}
 	labels := map[string]string{
 		corev1.LabelHostname:        spec.Name,
 		corev1.LabelOSStable:        "linux",
@@ -120,7 +124,6 @@ func (c *Cluster) createNode(ctx context.Context, state *nodeState) error {
 	if _, err := c.typed.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create node %s: %w", spec.Name, err)
 	}
-	c.driver.AddNode(spec.Name, spec.Machine.Address, spec.KubeletDirectory)
 	return nil
 }
 

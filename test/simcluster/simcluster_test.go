@@ -106,7 +106,7 @@ func TestLoaderFails(t *testing.T) {
 		if s.State.Waiting == nil || s.State.Waiting.Reason != "CrashLoopBackOff" || s.RestartCount < 2 {
 			return fmt.Errorf("state %+v, %d restarts", s.State, s.RestartCount)
 		}
-		if last := s.LastTerminationState.Terminated; last == nil || last.ExitCode != 1 || last.Message != message {
+		if last := s.LastTerminationState.Terminated; last == nil || last.ExitCode != 1 || last.Message != message+"\n" {
 			return fmt.Errorf("last termination %+v", last)
 		}
 		return nil
@@ -145,7 +145,7 @@ func TestControllerCrashes(t *testing.T) {
 		s := pods[0].Status.ContainerStatuses[0]
 		last := s.LastTerminationState.Terminated
 		if s.State.Waiting == nil || s.State.Waiting.Reason != "CrashLoopBackOff" || last == nil ||
-			last.Message != "out of memory" || ready(&pods[0]) {
+			last.Message != "out of memory\n" || ready(&pods[0]) {
 			return fmt.Errorf("status %+v", s)
 		}
 		return nil

@@ -67,8 +67,7 @@ func (c *ControlPlane) startAPIServer(ctx context.Context) error {
 
 func (c *ControlPlane) apiServerFlags(port int) []string {
 	flags := []string{
-		"--etcd-servers=" + c.socket,
-		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
+		"--etcd-servers=" + c.socket, fmt.Sprintf("--secure-port=%d", port),
 		"--tls-cert-file=" + c.pki.servingCert, "--tls-private-key-file=" + c.pki.servingKey,
 		"--client-ca-file=" + c.pki.caFile,
 		"--service-account-issuer=https://kubernetes.default.svc",
@@ -77,12 +76,19 @@ func (c *ControlPlane) apiServerFlags(port int) []string {
 		"--authorization-mode=Node,RBAC",
 		"--service-cluster-ip-range=10.96.0.0/16",
 		"--allow-privileged=true",
-		// Loopback is no valid endpoint address, and nothing in here resolves the kubernetes Service.
-		"--endpoint-reconciler-type=none",
-		// The nodes' addresses are made up and lead nowhere: logs, exec and proxy must fail at once and not try them.
-		"--kubelet-preferred-address-types=ExternalDNS",
 		"--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000",
 		"--profiling=false",
+	}
+	if c.opts.NodeNetwork != "" {
+		flags = append(flags, "--bind-address=0.0.0.0", "--advertise-address="+c.opts.NodeNetwork,
+			"--kubelet-preferred-address-types=InternalIP", "--enable-admission-plugins=NodeRestriction",
+			"--kubelet-client-certificate="+c.pki.kubeletClientCert, "--kubelet-client-key="+c.pki.kubeletClientKey)
+	} else {
+		flags = append(flags, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
+			// Loopback is no valid endpoint address, and nothing in here resolves the kubernetes Service.
+			"--endpoint-reconciler-type=none",
+			// The nodes' addresses are made up and lead nowhere: logs, exec and proxy must fail at once and not try them.
+			"--kubelet-preferred-address-types=ExternalDNS")
 	}
 	if c.opts.AuditLog {
 		// Without rotation (maxsize 0) the whole run stays in one file.

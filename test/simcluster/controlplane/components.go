@@ -41,6 +41,13 @@ func (c *ControlPlane) controllerManagerFlags(kubeconfig string) []string {
 	if c.opts.LimitCriticalPods {
 		run = append(slices.Clone(run), "resourcequota-controller")
 	}
+	if c.opts.NodeNetwork != "" {
+		return []string{
+			"--kubeconfig=" + kubeconfig, "--root-ca-file=" + c.pki.caFile,
+			"--service-account-private-key-file=" + c.pki.serviceAccountKey, "--use-service-account-credentials",
+			"--allocate-node-cidrs=false", "--secure-port=0", "--leader-elect=false",
+		}
+	}
 	return []string{
 		"--kubeconfig=" + kubeconfig,
 		"--controllers=" + strings.Join(run, ","),

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -47,6 +48,10 @@ type Options struct {
 	LimitCriticalPods bool
 	// MemoryLimit bounds each component's memory softly, as GOMEMLIMIT takes it. Default: no limit.
 	MemoryLimit string
+	// NodeNetwork is the address at which real kubelets reach the API server, in a network namespace that has nothing
+	// else. Then there is no kwok, and everything that is different for simulated nodes is as Kubernetes has it. Default:
+	// the nodes are simulated, and everything is on loopback.
+	NodeNetwork string
 }
 
 // ControlPlane is a running control plane.
@@ -68,7 +73,7 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("create the control plane's directory: %w", err)
 	}
-	keys, err := newPKI(o.Dir)
+	keys, err := newPKI(o.Dir, o.NodeNetwork)
 	if err != nil {
 		return nil, err
 	}
@@ -92,12 +97,10 @@ func (c *ControlPlane) start(ctx context.Context) error {
 	if err := c.startAPIServer(ctx); err != nil {
 		return err
 	}
-	for _, start := range []func() error{c.startControllerManager, c.startScheduler, c.startKwok} {
-		if err := start(); err != nil {
-			return err
-		}
+	if err := errors.Join(c.startControllerManager(), c.startScheduler()); err != nil || c.opts.NodeNetwork != "" {
+		return err
 	}
-	return nil
+	return c.startKwok()
 }
 
 // Stop ends all children, newest first, and returns when they are gone. It can be called more than once.
@@ -129,6 +132,14 @@ func (c *ControlPlane) PIDs() map[string]int { return c.children.pids() }
 
 // Host is the API server's URL.
 func (c *ControlPlane) Host() string { return c.host }
+
+// NodeHost is the API server's URL for real nodes.
+func (c *ControlPlane) NodeHost() string {
+	return strings.Replace(c.host, "127.0.0.1", c.opts.NodeNetwork, 1)
+}
+
+// ClientCA is the file of the authority of the API server and of all clients.
+func (c *ControlPlane) ClientCA() string { return c.pki.caFile }
 
 // AuditLogPath is the file that Options.AuditLog makes the API server write.
 func (c *ControlPlane) AuditLogPath() string { return filepath.Join(c.opts.Dir, "audit.log") }

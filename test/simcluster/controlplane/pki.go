@@ -26,24 +26,39 @@ type pki struct {
 	caPEM  []byte
 
 	caFile, servingCert, servingKey, serviceAccountKey string
+	// kubeletClientCert and kubeletClientKey are the API server's for kubelets.
+	kubeletClientCert, kubeletClientKey string
 }
 
-func newPKI(dir string) (*pki, error) {
+// newPKI makes the certificates in a directory. The API server's are for loopback, and for one more address and its
+// Service if there are real nodes.
+func newPKI(dir, nodeNetwork string) (*pki, error) {
 	p := &pki{
 		caFile:            filepath.Join(dir, "ca.crt"),
 		servingCert:       filepath.Join(dir, "apiserver.crt"),
 		servingKey:        filepath.Join(dir, "apiserver.key"),
 		serviceAccountKey: filepath.Join(dir, "service-account.key"),
+		kubeletClientCert: filepath.Join(dir, "kubelet-client.crt"),
+		kubeletClientKey:  filepath.Join(dir, "kubelet-client.key"),
 	}
 	if err := p.newAuthority(); err != nil {
 		return nil, err
 	}
+	addresses := []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
+	if nodeNetwork != "" {
+		addresses = append(addresses, net.ParseIP(nodeNetwork), net.IPv4(10, 96, 0, 1))
+	}
 	cert, key, err := p.sign(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: "kube-apiserver"},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		DNSNames:    []string{"localhost", "kubernetes.default.svc"},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+		DNSNames: []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
+			"kubernetes.default.svc.cluster.local"},
+		IPAddresses: addresses,
 	})
+	if err != nil {
+		return nil, err
+	}
+	clientCert, clientKey, err := p.client("kube-apiserver-kubelet-client", []string{"system:masters"})
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +67,8 @@ func newPKI(dir string) (*pki, error) {
 		return nil, err
 	}
 	for path, content := range map[string][]byte{p.caFile: p.caPEM, p.servingCert: cert, p.servingKey: key,
-		p.serviceAccountKey: tokenKey} {
+		p.serviceAccountKey: tokenKey,
+		p.kubeletClientCert: clientCert, p.kubeletClientKey: clientKey} {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			return nil, fmt.Errorf("write the control plane's certificates: %w", err)
 		}

@@ -25,6 +25,8 @@ type Compilation struct {
 	Package, Out string
 	// Flags are further flags of "go build".
 	Flags []string
+	// Static leaves out C.
+	Static bool
 	// Log receives a line every 15 seconds.
 	Log io.Writer
 }
@@ -59,6 +61,9 @@ func (c *Compilation) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = c.Dir
 	cmd.Env = append(os.Environ(), "GOWORK=off")
+	if c.Static {
+		cmd.Env = append(cmd.Env, "CGO_ENABLED=0")
+	}
 	return cmd
 }
 

@@ -33,6 +33,8 @@ type Set struct {
 	// Flags are further flags of "go build" for a module's directory, and what its programs are, for the progress
 	// line. nil: none.
 	Flags func(ctx context.Context, module string) (flags []string, about string, err error)
+	// Static makes programs that need no C library, as images without one do.
+	Static bool
 	// Takes is how long a build takes, for the progress line.
 	Takes string
 }
@@ -110,7 +112,7 @@ func (s *Set) build(ctx context.Context, module, dir string, log io.Writer) erro
 	fmt.Fprintf(log, "Building %s (%s) into %s: %s, once.\n", s.What, about, dir, s.Takes)
 	started := time.Now()
 	c := Compilation{Dir: module, Package: "tool", Out: stage + string(filepath.Separator),
-		Flags: append([]string{"-trimpath"}, flags...), Log: log}
+		Flags: append([]string{"-trimpath"}, flags...), Static: s.Static, Log: log}
 	if err := c.Run(ctx); err != nil {
 		return fmt.Errorf("build %s in %s: %w", s.What, module, err)
 	}

@@ -38,19 +38,20 @@ var set = gobin.Set{
 	Env:     AssetsEnv,
 	Dir:     "kube",
 	Modules: []string{"hack/kube"},
-	Flags:   flags,
+	Flags:   Flags,
 	Takes:   "about 7 minutes on 2 cores",
 }
 
 // Ensure returns a directory that holds all binaries, after building what is absent; see [gobin.Set.Ensure].
 func Ensure(ctx context.Context, o Options) (string, error) { return set.Ensure(ctx, o) }
 
-func flags(ctx context.Context, module string) ([]string, string, error) {
+// Flags are those of "go build" for a module with programs of Kubernetes, and what they are.
+func Flags(ctx context.Context, module string) ([]string, string, error) {
 	version, err := kubernetesVersion(ctx, module)
 	if err != nil {
 		return nil, "", err
 	}
-	return []string{"-ldflags", ldflags(version)}, "Kubernetes " + version + ", etcd, kwok", nil
+	return []string{"-ldflags", ldflags(version)}, "Kubernetes " + version, nil
 }
 
 func kubernetesVersion(ctx context.Context, module string) (string, error) {

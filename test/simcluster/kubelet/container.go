@@ -42,6 +42,7 @@ type container struct {
 
 	failures int // in a row
 	retryAt  time.Time
+	wait     time.Duration                    // the back-off that ends then
 	waiting  *corev1.ContainerStateWaiting    // why it cannot start; nil when nothing hinders it
 	finished *corev1.ContainerStateTerminated // the last run of one that is not started again
 	last     *corev1.ContainerStateTerminated // the run before the current one
@@ -85,13 +86,18 @@ func (d *Driver) startContainer(ctx context.Context, run *podRun, pod *corev1.Po
 	}
 	if !run.pulled[c.spec.Image] && d.faults.pullFails(c.spec.Image) {
 		c.waiting = &corev1.ContainerStateWaiting{
-			Reason:  "ImagePullBackOff",
-			Message: fmt.Sprintf("Back-off pulling image %q: ErrImagePull: %s: not found", c.spec.Image, c.spec.Image),
+			Reason: "ImagePullBackOff",
+			Message: fmt.Sprintf("Back-off pulling image %q: ErrImagePull: failed to pull and unpack image %q: failed to "+
+				"resolve image: %s: not found", c.spec.Image, c.spec.Image, c.spec.Image),
 		}
 		return 0, false
 	}
 	run.pulled[c.spec.Image] = true
-	program, err := d.begin(ctx, run, pod, c.spec)
+	_, err := d.files.environment(ctx, pod, c.spec)
+	var program task
+	if err == nil {
+		program, err = d.begin(ctx, run, pod, c.spec)
+	}
 	if err != nil {
 		c.waiting = &corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError", Message: err.Error()}
 		return configRetry, false
@@ -109,7 +115,7 @@ func (d storage) prepare(ctx context.Context, run *podRun, pod *corev1.Pod) (aga
 	}
 	why := d.faults.hostPathFault(run.node, pod)
 	if why == "" {
-		why = d.files.secretsFault(ctx, run, pod)
+		why = d.files.filesFault(ctx, run, pod)
 	}
 	if why != "" {
 		if why != run.mountError {
@@ -138,9 +144,9 @@ func (c *container) end(e exit, now time.Time, o Options) time.Duration {
 		c.failures = 0
 	}
 	c.failures++
-	wait := o.backoff(c.failures)
-	c.retryAt = now.Add(wait)
-	return wait
+	c.wait = o.backoff(c.failures)
+	c.retryAt = now.Add(c.wait)
+	return c.wait
 }
 
 // over reports whether the container is not started again after it ended so: an init container that succeeded, or that

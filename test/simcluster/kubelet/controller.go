@@ -201,11 +201,14 @@ func dead(c *corev1.Container, failures int32, period time.Duration) bool {
 }
 
 // missing is a kubelet's words for an absent ConfigMap or Secret; an optional one is no error.
-func missing(err error, optional *bool) error {
-	if apierrors.IsNotFound(err) && optional != nil && *optional {
+func missing(err error, kind, name string, optional *bool) error {
+	switch {
+	case !apierrors.IsNotFound(err):
+		return fmt.Errorf("read %s %s: %w", kind, name, err)
+	case optional != nil && *optional:
 		return nil
 	}
-	return fmt.Errorf("read the container's configuration: %w", err)
+	return fmt.Errorf("%s %q not found", kind, name)
 }
 
 // usesKubernetesDatabase reports whether linstor.toml names the database that lives in Kubernetes objects.

@@ -3,6 +3,7 @@ package kubelet
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strings"
 )
 
@@ -39,12 +40,13 @@ const (
 
 // logTail is what terminationMessagePolicy FallbackToLogsOnError shows.
 func logTail(log string) string {
+	if log == "" {
+		return ""
+	}
+	log = strings.TrimSuffix(log, "\n") + "\n" // the runtime ends the last line if the program has not
 	if len(log) > messageBytes {
 		log = log[len(log)-messageBytes:]
 	}
-	lines := strings.SplitAfter(log, "\n")
-	if len(lines) > messageLines {
-		lines = lines[len(lines)-messageLines:]
-	}
-	return strings.Join(lines, "")
+	lines := slices.Collect(strings.Lines(log))
+	return strings.Join(lines[max(0, len(lines)-messageLines):], "")
 }

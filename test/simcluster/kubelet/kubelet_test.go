@@ -36,11 +36,11 @@ func TestImageIDNamesTheRepository(t *testing.T) {
 
 func TestLogTailKeepsTheEnd(t *testing.T) {
 	long := strings.Repeat("x", 3000) + "end"
-	if got := logTail(long); len(got) != messageBytes || !strings.HasSuffix(got, "end") {
+	if got := logTail(long); len(got) != messageBytes || !strings.HasSuffix(got, "end\n") {
 		t.Errorf("tail of a long line has %d bytes", len(got))
 	}
 	lines := strings.Repeat("line\n", 100) + "end"
-	if got := logTail(lines); strings.Count(got, "\n") != messageLines-1 || !strings.HasSuffix(got, "end") {
+	if got := logTail(lines); strings.Count(got, "\n") != messageLines || !strings.HasSuffix(got, "end\n") {
 		t.Errorf("tail of many lines has %d line ends", strings.Count(got, "\n"))
 	}
 }
@@ -65,7 +65,7 @@ func TestContainerEnd(t *testing.T) {
 
 	c.startedAt = start
 	if wait := c.end(exit{code: 2, message: "why"}, start, o); wait != 0 || c.last.ExitCode != 2 ||
-		c.last.Message != "why" {
+		c.last.Message != "why\n" {
 		t.Errorf("first failure: wait %s, last %+v", wait, c.last)
 	}
 	if wait := c.end(exit{code: 2, message: "why"}, start, o); wait != o.BackoffMin ||
@@ -154,7 +154,7 @@ func TestStatusConditionsKeepOthers(t *testing.T) {
 		{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: then},
 		{Type: corev1.ContainersReady, Status: corev1.ConditionTrue, LastTransitionTime: then},
 	}}}
-	got := conditions(pod, &pod.Status, map[corev1.PodConditionType]bool{
+	got := conditions(pod, &pod.Status, &pod.Status, map[corev1.PodConditionType]bool{
 		corev1.PodReadyToStartContainers: true, corev1.PodInitialized: true, corev1.ContainersReady: true,
 		corev1.PodReady: false,
 	})

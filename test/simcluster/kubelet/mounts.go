@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
@@ -70,29 +69,15 @@ func (f Files) SatelliteConfig(ctx context.Context, pod *corev1.Pod, c *corev1.C
 	return config
 }
 
-// secretsFault says which Secret of the pod's volumes is not there, as a kubelet does in an Event; "" if all are.
-func (f Files) secretsFault(ctx context.Context, run *podRun, pod *corev1.Pod) string {
+// filesFault says which of the pod's volumes shows a ConfigMap or Secret that is not there, as a kubelet does in an
+// Event; "" if all are.
+func (f Files) filesFault(ctx context.Context, run *podRun, pod *corev1.Pod) string {
 	if run.mounted {
 		return ""
 	}
-	fault := func(volume, format string, args ...any) string {
-		return fmt.Sprintf("MountVolume.SetUp failed for volume %q : ", volume) + fmt.Sprintf(format, args...)
-	}
 	for i := range pod.Spec.Volumes {
-		volume := pod.Spec.Volumes[i].Name
-		for _, v := range secretsOf(&pod.Spec.Volumes[i]) {
-			files, err := f.secret(ctx, pod.Namespace, v.SecretName, v.Optional)
-			if apierrors.IsNotFound(err) {
-				return fault(volume, "secret %q not found", v.SecretName)
-			}
-			if err != nil {
-				return fault(volume, "%v", err)
-			}
-			for _, item := range v.Items {
-				if _, ok := files[item.Key]; !ok && (v.Optional == nil || !*v.Optional) {
-					return fault(volume, "references non-existent secret key: %s", item.Key)
-				}
-			}
+		if _, err := f.volumeFiles(ctx, pod.Namespace, &pod.Spec.Volumes[i]); err != nil {
+			return fmt.Sprintf("MountVolume.SetUp failed for volume %q : %v", pod.Spec.Volumes[i].Name, err)
 		}
 	}
 	run.mounted = true
@@ -112,23 +97,6 @@ func (f *Faults) hostPathFault(node string, pod *corev1.Pod) string {
 		}
 	}
 	return ""
-}
-
-// secretsOf are the Secrets that a volume shows.
-func secretsOf(v *corev1.Volume) (out []*corev1.SecretVolumeSource) {
-	if v.Secret != nil {
-		out = append(out, v.Secret)
-	}
-	if v.Projected == nil {
-		return out
-	}
-	for _, s := range v.Projected.Sources {
-		if s.Secret != nil {
-			out = append(out, &corev1.SecretVolumeSource{SecretName: s.Secret.Name, Items: s.Secret.Items,
-				Optional: s.Secret.Optional})
-		}
-	}
-	return out
 }
 
 // mountedFile is the content of a file in the container; "" when no volume provides it.
@@ -158,10 +126,16 @@ func (f Files) volumeFiles(ctx context.Context, namespace string, v *corev1.Volu
 	switch {
 	case v.ConfigMap != nil:
 		data, err := f.configMap(ctx, namespace, v.ConfigMap.Name, v.ConfigMap.Optional)
-		return selectItems(data, v.ConfigMap.Items), err
+		if err != nil {
+			return nil, err
+		}
+		return selectItems(data, v.ConfigMap.Items, v.ConfigMap.Optional, "config")
 	case v.Secret != nil:
 		data, err := f.secret(ctx, namespace, v.Secret.SecretName, v.Secret.Optional)
-		return selectItems(data, v.Secret.Items), err
+		if err != nil {
+			return nil, err
+		}
+		return selectItems(data, v.Secret.Items, v.Secret.Optional, "secret")
 	case v.Projected != nil:
 		files := map[string]string{}
 		for _, source := range v.Projected.Sources {
@@ -183,26 +157,38 @@ func (f Files) projectedFiles(ctx context.Context, namespace string,
 	switch {
 	case source.ConfigMap != nil:
 		data, err := f.configMap(ctx, namespace, source.ConfigMap.Name, source.ConfigMap.Optional)
-		return selectItems(data, source.ConfigMap.Items), err
+		if err != nil {
+			return nil, err
+		}
+		return selectItems(data, source.ConfigMap.Items, source.ConfigMap.Optional, "config")
 	case source.Secret != nil:
 		data, err := f.secret(ctx, namespace, source.Secret.Name, source.Secret.Optional)
-		return selectItems(data, source.Secret.Items), err
+		if err != nil {
+			return nil, err
+		}
+		return selectItems(data, source.Secret.Items, source.Secret.Optional, "secret")
 	}
 	return nil, nil
 }
 
-// selectItems maps keys to paths; without items every key is a file.
-func selectItems(data map[string]string, items []corev1.KeyToPath) map[string]string {
+// selectItems maps keys to paths; without items every key is a file. A key that is not there is an error unless it is
+// optional. kind is what a kubelet calls the object in its message.
+func selectItems(data map[string]string, items []corev1.KeyToPath, optional *bool, kind string) (map[string]string,
+	error) {
 	if len(items) == 0 {
-		return data
+		return data, nil
 	}
 	files := map[string]string{}
 	for _, item := range items {
-		if content, ok := data[item.Key]; ok {
+		content, ok := data[item.Key]
+		if !ok && (optional == nil || !*optional) {
+			return nil, fmt.Errorf("references non-existent %s key: %s", kind, item.Key)
+		}
+		if ok {
 			files[item.Path] = content
 		}
 	}
-	return files
+	return files, nil
 }
 
 // environment resolves the container's variables. Field references are resolved for the fields that LINSTOR's
@@ -225,7 +211,7 @@ func (f Files) environment(ctx context.Context, pod *corev1.Pod, c *corev1.Conta
 		}
 		value, found, err := f.envSource(ctx, pod, v.ValueFrom)
 		if err != nil {
-			return nil, fmt.Errorf("environment variable %s: %w", v.Name, err)
+			return nil, err // without the variable's name, as a kubelet says it
 		}
 		if found {
 			env[v.Name] = value
@@ -250,11 +236,11 @@ func (f Files) envSource(ctx context.Context, pod *corev1.Pod, from *corev1.EnvV
 	case from.SecretKeyRef != nil:
 		ref := from.SecretKeyRef
 		data, err := f.secret(ctx, pod.Namespace, ref.Name, ref.Optional)
-		return keyOf(data, ref.Key, "secret "+ref.Name, ref.Optional, err)
+		return keyOf(data, ref.Key, "Secret "+pod.Namespace+"/"+ref.Name, ref.Optional, err)
 	case from.ConfigMapKeyRef != nil:
 		ref := from.ConfigMapKeyRef
 		data, err := f.configMap(ctx, pod.Namespace, ref.Name, ref.Optional)
-		return keyOf(data, ref.Key, "configmap "+ref.Name, ref.Optional, err)
+		return keyOf(data, ref.Key, "ConfigMap "+pod.Namespace+"/"+ref.Name, ref.Optional, err)
 	case from.FieldRef != nil:
 		value, ok := map[string]string{
 			"metadata.name": pod.Name, "metadata.namespace": pod.Namespace, "metadata.uid": string(pod.UID),
@@ -279,7 +265,7 @@ func keyOf(data map[string]string, key, object string, optional *bool, err error
 func (f Files) configMap(ctx context.Context, namespace, name string, optional *bool) (map[string]string, error) {
 	object, err := f.Objects.ConfigMap(ctx, namespace, name)
 	if err != nil {
-		return nil, missing(err, optional)
+		return nil, missing(err, "configmap", name, optional)
 	}
 	data := map[string]string{}
 	for key, content := range object.Data {
@@ -294,7 +280,7 @@ func (f Files) configMap(ctx context.Context, namespace, name string, optional *
 func (f Files) secret(ctx context.Context, namespace, name string, optional *bool) (map[string]string, error) {
 	object, err := f.Objects.Secret(ctx, namespace, name)
 	if err != nil {
-		return nil, missing(err, optional)
+		return nil, missing(err, "secret", name, optional)
 	}
 	data := map[string]string{}
 	for key, content := range object.Data {

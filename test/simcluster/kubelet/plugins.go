@@ -31,6 +31,38 @@ type CSI struct {
 	Bin string
 	// Disks are the machines' block devices.
 	Disks Disks
+	// Mounter mounts volumes on real nodes. nil: what would be mounted is remembered, and no more.
+	Mounter Mounter
+}
+
+// Mounter mounts volumes on nodes. Mounting one again at the same place does nothing.
+type Mounter interface {
+	Mount(node string, m csidriver.Mount) error
+	Unmount(node, target string) error
+}
+
+// mountingHost is a node on which volumes are mounted.
+type mountingHost struct {
+	*csidriver.Records
+
+	node    string
+	mounter Mounter
+}
+
+// Mount implements csidriver.Host.
+func (h mountingHost) Mount(m csidriver.Mount) error {
+	if err := h.Records.Mount(m); err != nil {
+		return err
+	}
+	return h.mounter.Mount(h.node, m)
+}
+
+// Unmount implements csidriver.Host.
+func (h mountingHost) Unmount(target string) error {
+	if err := h.mounter.Unmount(h.node, target); err != nil {
+		return err
+	}
+	return h.Records.Unmount(target)
 }
 
 // Disks are the block devices of all machines, as programs on them see them. A device is named by its path.
@@ -139,6 +171,9 @@ func (d storage) beginVolumeDriver(ctx context.Context, run *podRun, pod *corev1
 	}
 	if o.Node != "" {
 		o.Host = d.mountsOn(run.node)
+		if d.opts.CSI.Mounter != nil {
+			o.Host = mountingHost{d.mountsOn(run.node), run.node, d.opts.CSI.Mounter}
+		}
 	}
 	driver, err := csidriver.New(o)
 	if err != nil {

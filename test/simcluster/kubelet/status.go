@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,16 +34,16 @@ func (r *podRun) status(pod *corev1.Pod) *corev1.PodStatus {
 			s.Phase = corev1.PodFailed
 		}
 		ready = ready && (!c.sidecar() || c.ready)
-		s.InitContainerStatuses = append(s.InitContainerStatuses, c.status(r.uid, c.passed(), "PodInitializing"))
+		s.InitContainerStatuses = append(s.InitContainerStatuses, c.status(pod, c.passed(), "PodInitializing"))
 	}
 	for _, c := range r.main {
 		ready = ready && c.ready
-		s.ContainerStatuses = append(s.ContainerStatuses, c.status(r.uid, c.ready, r.waiting()))
+		s.ContainerStatuses = append(s.ContainerStatuses, c.status(pod, c.ready, r.waiting()))
 	}
 	if initialized {
 		s.Phase = r.phase()
 	}
-	s.Conditions = conditions(pod, r.previous(pod), map[corev1.PodConditionType]bool{
+	s.Conditions = conditions(pod, s, r.previous(pod), map[corev1.PodConditionType]bool{
 		corev1.PodReadyToStartContainers: sandbox,
 		corev1.PodInitialized:            initialized,
 		corev1.ContainersReady:           initialized && ready,
@@ -104,7 +105,7 @@ func newer(a, b string) bool {
 }
 
 // conditions merges the kubelet's into those that others wrote (PodScheduled, DisruptionTarget, readiness gates).
-func conditions(pod *corev1.Pod, previous *corev1.PodStatus,
+func conditions(pod *corev1.Pod, now, previous *corev1.PodStatus,
 	own map[corev1.PodConditionType]bool) []corev1.PodCondition {
 	var merged []corev1.PodCondition
 	for _, c := range pod.Status.Conditions {
@@ -116,13 +117,11 @@ func conditions(pod *corev1.Pod, previous *corev1.PodStatus,
 		corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady,
 	} {
 		c := corev1.PodCondition{Type: kind, Status: corev1.ConditionFalse, ObservedGeneration: pod.Generation}
-		switch {
-		case own[kind]:
+		over := now.Phase == corev1.PodFailed || now.Phase == corev1.PodSucceeded
+		if own[kind] && (kind == corev1.PodInitialized || !over) {
 			c.Status = corev1.ConditionTrue
-		case kind == corev1.PodInitialized:
-			c.Reason, c.Message = "ContainersNotInitialized", "containers with incomplete status"
-		case kind == corev1.PodReady || kind == corev1.ContainersReady:
-			c.Reason, c.Message = "ContainersNotReady", "containers with unready status"
+		} else {
+			c.Reason, c.Message = whyNot(kind, now)
 		}
 		c.LastTransitionTime = metav1.NewTime(time.Now().Truncate(time.Second))
 		for _, old := range previous.Conditions {
@@ -135,14 +134,42 @@ func conditions(pod *corev1.Pod, previous *corev1.PodStatus,
 	return merged
 }
 
+// whyNot is the reason and the message of a condition that is false (k8s.io/kubernetes 1.36, pkg/kubelet/status,
+// generate.go).
+func whyNot(kind corev1.PodConditionType, now *corev1.PodStatus) (reason, message string) {
+	notReady := func(s *corev1.ContainerStatus) bool { return !s.Ready }
+	switch {
+	case kind == corev1.PodInitialized:
+		return "ContainersNotInitialized", "containers with incomplete status: " + names(now.InitContainerStatuses, notReady)
+	case kind != corev1.PodReady && kind != corev1.ContainersReady:
+		return "", ""
+	case now.Phase == corev1.PodFailed:
+		return "PodFailed", ""
+	case now.Phase == corev1.PodSucceeded:
+		return "PodCompleted", ""
+	}
+	return "ContainersNotReady", "containers with unready status: " + names(now.ContainerStatuses, notReady)
+}
+
+// names of the containers that are chosen.
+func names(statuses []corev1.ContainerStatus, chosen func(*corev1.ContainerStatus) bool) string {
+	var out []string
+	for i := range statuses {
+		if chosen(&statuses[i]) {
+			out = append(out, statuses[i].Name)
+		}
+	}
+	return "[" + strings.Join(out, " ") + "]"
+}
+
 // status of one container; waiting is the reason while the pod has not come to it.
-func (c *container) status(uid types.UID, ready bool, waiting string) corev1.ContainerStatus {
+func (c *container) status(pod *corev1.Pod, ready bool, waiting string) corev1.ContainerStatus {
 	running := c.task != nil
 	s := corev1.ContainerStatus{
 		Name: c.spec.Name, Image: c.spec.Image, Ready: ready, RestartCount: c.restarts(), Started: &running,
 	}
 	if c.starts > 0 {
-		s.ImageID, s.ContainerID = imageID(c.spec.Image), c.containerID(uid)
+		s.ImageID, s.ContainerID = imageID(c.spec.Image), c.containerID(pod.UID)
 	}
 	if c.last != nil {
 		last := *c.last
@@ -157,12 +184,13 @@ func (c *container) status(uid types.UID, ready bool, waiting string) corev1.Con
 	case c.waiting != nil:
 		reason := *c.waiting
 		s.State.Waiting = &reason
-	case c.failures > 0 && c.failures <= 2 && c.last != nil && c.last.Reason == startError: // before longer back-offs
+	case c.failures%2 == 1 && c.last != nil && c.last.Reason == startError: // until the kubelet looks again
 		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: "RunContainerError", Message: c.last.Message}
 	case c.failures > 0:
 		s.State.Waiting = &corev1.ContainerStateWaiting{
-			Reason:  "CrashLoopBackOff",
-			Message: fmt.Sprintf("back-off restarting failed container=%s pod=%s", c.spec.Name, uid),
+			Reason: "CrashLoopBackOff",
+			Message: fmt.Sprintf("back-off %s restarting failed container=%s pod=%s_%s(%s)", c.wait, c.spec.Name, pod.Name,
+				pod.Namespace, pod.UID),
 		}
 	default:
 		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: waiting}
