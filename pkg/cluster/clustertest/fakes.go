@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -349,3 +350,6 @@ func Sorted(props map[string]string) string {
 	}
 	return strings.Join(out, " ")
 }
+
+func (fakeLive) Read(context.Context, string, time.Time) (string, error) { return "", nil }
+func (fakeLive) SchemaVersion(context.Context) (string, error)           { return "", nil }

@@ -394,5 +394,5 @@ func (w *World) Input() (*step.Input, *Record) {
 		DisksOf: map[string][]linstor.Device{}}
 	s := w.Snapshot()
 	r.Live = fakeLive{Object: s.Cluster, Kube: &s.Kube}
-	return &step.Input{Snapshot: s, Writer: r, API: fakeAPI{nil, r}, Tasks: r, Live: &r.Live}, r
+	return &step.Input{Snapshot: s, Writer: r, API: fakeAPI{nil, r}, Tasks: r, Live: &r.Live, Backups: r.Live}, r
 }
