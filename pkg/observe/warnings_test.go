@@ -48,7 +48,7 @@ func TestStalledPods(t *testing.T) {
 		want []string
 	}{
 		{"no pods", 0, corev1.ConditionFalse, time.Hour, nil},
-		{"it has just begun", 1, corev1.ConditionFalse, time.Second, nil},
+		{"it started a second ago", 1, corev1.ConditionFalse, time.Second, nil},
 		{"its containers start", 1, corev1.ConditionTrue, time.Hour, nil},
 		{"it does not start", 1, corev1.ConditionFalse, time.Hour, []string{"satellite-00"}},
 		{"many do not start", 12, corev1.ConditionFalse, time.Hour, []string{"satellite-07", "satellite-08",
@@ -98,7 +98,7 @@ func TestWarningsAreKept(t *testing.T) {
 	}
 	events.err = errors.New("a fault")
 	b.clock.SetTime(b.clock.Now().Add(b.Timing.PollSteady))
-	if !known() || events.lists != 2 {
-		t.Errorf("%d lists, and what was known is lost", events.lists)
+	if !known() || len(events.names) != 2 {
+		t.Errorf("%d lists, and what was known is lost", len(events.names))
 	}
 }

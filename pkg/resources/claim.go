@@ -110,7 +110,8 @@ func (c *ClaimData) texts() map[string]*string {
 		"backupConfirmed": &c.BackupConfirmed, "skippedChecks": &c.SkippedChecks, "releasedBy": &c.ReleasedBy,
 		"restoreConfirmed": &c.RestoreConfirmed, RestoringKey: &c.Restoring, "restored": &c.Restored,
 		"moveTo": &c.MoveTo, MovingKey: &c.Moving, "movedSpec": &c.MovedSpec,
-		"epoch": &c.Epoch, "upgradeBackup": &c.UpgradeBackup, "upgradeSchema": &c.UpgradeSchema, "rolledBack": &c.RolledBack, "tlsMode": (*string)(&c.TLS),
+		"epoch": &c.Epoch, "upgradeBackup": &c.UpgradeBackup, "upgradeSchema": &c.UpgradeSchema,
+		"rolledBack": &c.RolledBack, "tlsMode": (*string)(&c.TLS),
 	}
 }
 

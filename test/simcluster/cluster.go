@@ -98,7 +98,6 @@ type Cluster struct {
 	killed     bool
 	auditFrom  int64
 	driver     *kubelet.Driver
-	programs   *kubelet.Programs // with real nodes
 	world      *sim.World
 	linstor    *linstorServer
 	config     *rest.Config
@@ -246,7 +245,6 @@ func (c *Cluster) startKubelets(ctx context.Context) error {
 	}
 	c.driver = driver
 	if c.opts.RealNodes != "" {
-		c.programs = kubelet.NewPrograms(driver)
 		return nil
 	}
 	if err := driver.Start(ctx); err != nil {
@@ -333,7 +331,7 @@ type BackupResult = kubelet.BackupResult
 
 // ForRealNodes is what real nodes need: the control plane, and the programs in their containers.
 func ForRealNodes(c *Cluster) (*controlplane.ControlPlane, *kubelet.Programs) {
-	return c.plane, c.programs
+	return c.plane, kubelet.NewPrograms(c.driver)
 }
 
 // Faults are what goes wrong with the cluster's pods.

@@ -103,8 +103,8 @@ func exitCode(run *corev1.ContainerStateTerminated) string {
 }
 
 // lastWords is what is known of why a run ended, apart from its exit code; "" if nothing is. The kubelet gives the
-// reason Error to every program that fails by itself. Any other reason (OOMKilled, StartError, ContainerStatusUnknown)
-// comes before the message: a program that was killed has left only what it was doing before.
+// reason Error to every program that exits with an error. Any other reason (OOMKilled, StartError,
+// ContainerStatusUnknown) comes before the message: a program that was killed has left only what it was doing before.
 func lastWords(run *corev1.ContainerStateTerminated) string {
 	why, message := run.Reason, text.OneLine(run.Message)
 	switch why {
@@ -186,7 +186,7 @@ const (
 	retries waitingKind = iota
 	// starts: nothing is wrong.
 	starts
-	// stuck: the container cannot start until somebody changes something.
+	// stuck: the container cannot start until something is changed.
 	stuck
 	// crashes: the container was started and failed. How its last run ended explains it.
 	crashes

@@ -43,12 +43,17 @@ func readBackup(in *step.Input) {
 	}})
 }
 
-// backupAwaited reports whether the image makes a backup of the database that must be read back whole. A database that
-// is not in Kubernetes was backed up by a human before. If there is nothing to migrate, the image makes no backup
-// (piraeus-server, entry.sh). That is common if the two versions are of one line; between lines, the version of the
-// schema shows it.
+// backupAwaited reports whether the image makes a backup of the database that must be read back whole. The user has
+// confirmed a backup of a database that is not in Kubernetes before the upgrade. If there is nothing to migrate, the
+// image makes no backup (piraeus-server, entry.sh). That is common if the two versions are of one line; between lines,
+// the version of the schema shows it.
 func backupAwaited(s *cluster.Snapshot) bool {
-	return connection.Kind(&s.Target.Spec.Database) == v1alpha1.DatabaseKubernetes && !waives(s.Upgrade, backupUnread)
+	return inKubernetes(s) && !waives(s.Upgrade, backupUnread)
+}
+
+// inKubernetes reports whether LINSTOR's database is in Kubernetes.
+func inKubernetes(s *cluster.Snapshot) bool {
+	return connection.Kind(&s.Target.Spec.Database) == v1alpha1.DatabaseKubernetes
 }
 
 func began(u *cluster.Upgrade) (time.Time, error) {
@@ -71,7 +76,7 @@ func recordBackup(ctx context.Context, in *step.Input) error {
 	s := in.Snapshot
 	claim := s.Upgrade.Claim
 	switch {
-	case connection.Kind(&s.Target.Spec.Database) != v1alpha1.DatabaseKubernetes:
+	case !inKubernetes(s):
 		claim.BackupRead = "confirmed"
 	case waives(s.Upgrade, backupUnread):
 		claim.BackupRead = "skipped"

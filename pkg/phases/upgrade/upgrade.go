@@ -9,7 +9,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/rollback"
-	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/decisiontable"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/database"
@@ -75,7 +74,7 @@ func crossEdge(ctx context.Context, in *step.Input) error {
 	claim := s.Upgrade.Claim
 	claim.UpgradeTo, claim.UpgradeSince, claim.BackupRead = s.Upgrade.To, remembered.Stamp(s.Now), ""
 	claim.UpgradeBackup, claim.UpgradeSchema, claim.RolledBack = "", "", ""
-	if connection.Kind(&s.Target.Spec.Database) == v1alpha1.DatabaseKubernetes {
+	if inKubernetes(s) {
 		var err error
 		if claim.UpgradeSchema, err = in.Backups.SchemaVersion(ctx); err != nil {
 			return err

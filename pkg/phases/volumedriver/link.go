@@ -224,7 +224,7 @@ func (p parts) undone(s *cluster.Snapshot) string {
 func controllerTrouble(f *cluster.Facts) string {
 	pods := f.Kube.Pods[v1alpha1.ComponentDriver]
 	for _, node := range slices.Sorted(maps.Keys(pods)) {
-		if poddiagnosis.Ended(pods[node]) { // one that was evicted stays until somebody deletes it
+		if poddiagnosis.Ended(pods[node]) { // an evicted pod stays until it is deleted
 			continue
 		}
 		if t := poddiagnosis.Find(f, pods[node]); t != nil {

@@ -41,27 +41,25 @@ func (c *ControlPlane) controllerManagerFlags(kubeconfig string) []string {
 	if c.opts.LimitCriticalPods {
 		run = append(slices.Clone(run), "resourcequota-controller")
 	}
-	if c.opts.NodeNetwork != "" {
-		return []string{
-			"--kubeconfig=" + kubeconfig, "--root-ca-file=" + c.pki.caFile,
-			"--service-account-private-key-file=" + c.pki.serviceAccountKey, "--use-service-account-credentials",
-			"--allocate-node-cidrs=false", "--secure-port=0", "--leader-elect=false",
-		}
-	}
-	return []string{
+	flags := []string{
 		"--kubeconfig=" + kubeconfig,
-		"--controllers=" + strings.Join(run, ","),
 		"--root-ca-file=" + c.pki.caFile,
 		"--service-account-private-key-file=" + c.pki.serviceAccountKey,
 		"--secure-port=0", "--leader-elect=false",
+	}
+	if c.opts.NodeNetwork != "" {
+		return append(flags, "--use-service-account-credentials", "--allocate-node-cidrs=false")
+	}
+	return append(flags,
+		"--controllers="+strings.Join(run, ","),
 		"--kube-api-qps=2000", "--kube-api-burst=4000",
 		// Whoever deletes a claim or a pod waits for these; their defaults are 15 s and a minute.
 		"--pvclaimbinder-sync-period=2s", "--attach-detach-reconcile-sync-period=5s",
 		"--concurrent-daemonset-syncs=4", "--concurrent-namespace-syncs=4",
-		"--node-eviction-rate=10", "--node-monitor-period=1s", "--node-monitor-grace-period=" + NodeGracePeriod.String(),
+		"--node-eviction-rate=10", "--node-monitor-period=1s", "--node-monitor-grace-period="+NodeGracePeriod.String(),
 		// The first nodes may be registered before kwok has written their first Lease.
-		"--node-startup-grace-period=" + NodeGracePeriod.String(),
-	}
+		"--node-startup-grace-period="+NodeGracePeriod.String(),
+	)
 }
 
 // auditPolicy keeps one line for every finished request but the API server's own and the probes, which would drown

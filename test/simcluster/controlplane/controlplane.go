@@ -97,10 +97,16 @@ func (c *ControlPlane) start(ctx context.Context) error {
 	if err := c.startAPIServer(ctx); err != nil {
 		return err
 	}
-	if err := errors.Join(c.startControllerManager(), c.startScheduler()); err != nil || c.opts.NodeNetwork != "" {
-		return err
+	rest := []func() error{c.startControllerManager, c.startScheduler}
+	if c.opts.NodeNetwork == "" {
+		rest = append(rest, c.startKwok)
 	}
-	return c.startKwok()
+	for _, start := range rest {
+		if err := start(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Stop ends all children, newest first, and returns when they are gone. It can be called more than once.

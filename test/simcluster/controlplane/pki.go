@@ -26,7 +26,7 @@ type pki struct {
 	caPEM  []byte
 
 	caFile, servingCert, servingKey, serviceAccountKey string
-	// kubeletClientCert and kubeletClientKey are the API server's for kubelets.
+	// kubeletClientCert and kubeletClientKey are the API server's for real kubelets.
 	kubeletClientCert, kubeletClientKey string
 }
 
@@ -58,17 +58,18 @@ func newPKI(dir, nodeNetwork string) (*pki, error) {
 	if err != nil {
 		return nil, err
 	}
-	clientCert, clientKey, err := p.client("kube-apiserver-kubelet-client", []string{"system:masters"})
-	if err != nil {
-		return nil, err
-	}
 	_, tokenKey, err := newKey()
 	if err != nil {
 		return nil, err
 	}
-	for path, content := range map[string][]byte{p.caFile: p.caPEM, p.servingCert: cert, p.servingKey: key,
-		p.serviceAccountKey: tokenKey,
-		p.kubeletClientCert: clientCert, p.kubeletClientKey: clientKey} {
+	files := map[string][]byte{p.caFile: p.caPEM, p.servingCert: cert, p.servingKey: key, p.serviceAccountKey: tokenKey}
+	if nodeNetwork != "" {
+		if files[p.kubeletClientCert], files[p.kubeletClientKey], err = p.client("kube-apiserver-kubelet-client",
+			[]string{"system:masters"}); err != nil {
+			return nil, err
+		}
+	}
+	for path, content := range files {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			return nil, fmt.Errorf("write the control plane's certificates: %w", err)
 		}

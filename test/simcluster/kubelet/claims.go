@@ -76,7 +76,7 @@ func (e mountError) Error() string {
 	return fmt.Sprintf("MountVolume.SetUp failed for volume %q : %v", e.pv, e.err)
 }
 
-// warnOfMount makes the Event with which a kubelet says that a volume cannot be mounted.
+// warnOfMount creates the kubelet's Event about a volume that cannot be mounted.
 func (d storage) warnOfMount(ctx context.Context, pod *corev1.Pod, message string) {
 	now := metav1.Now()
 	_, err := d.client.CoreV1().Events(pod.Namespace).Create(ctx, &corev1.Event{

@@ -24,7 +24,7 @@ type taskState struct {
 
 type exit struct {
 	code    int32
-	reason  string // why, if neither the program ended by itself nor the kubelet ended it
+	reason  string // why, if neither the program nor the kubelet ended it
 	message string // what the program logged last; of a command that could not be started, the runtime's error
 	words   string // what it wrote into its termination log
 }

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
 )
 
 // startProbe is how often a controller that is not ready yet is probed, whatever its probe's period says: tests do not
@@ -205,7 +206,7 @@ func missing(err error, kind, name string, optional *bool) error {
 	switch {
 	case !apierrors.IsNotFound(err):
 		return fmt.Errorf("read %s %s: %w", kind, name, err)
-	case optional != nil && *optional:
+	case ptr.Deref(optional, false):
 		return nil
 	}
 	return fmt.Errorf("%s %q not found", kind, name)

@@ -153,11 +153,16 @@ func (l *lease) release(ctx context.Context) error {
 	return nil
 }
 
-// clientOf returns a client with the rights of the pod's ServiceAccount.
-func (d *Driver) clientOf(pod *corev1.Pod) (kubernetes.Interface, error) {
+// configOf returns the configuration of a client with the rights of the pod's ServiceAccount.
+func configOf(d *Driver, pod *corev1.Pod) *rest.Config {
 	config := rest.CopyConfig(d.opts.Config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: serviceAccountUser(pod), Groups: serviceAccountGroups(pod)}
-	return kubernetes.NewForConfig(config)
+	return config
+}
+
+// clientOf returns a client with the rights of the pod's ServiceAccount.
+func (d *Driver) clientOf(pod *corev1.Pod) (kubernetes.Interface, error) {
+	return kubernetes.NewForConfig(configOf(d, pod))
 }
 
 func serviceAccountUser(pod *corev1.Pod) string {

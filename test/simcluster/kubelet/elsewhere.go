@@ -14,37 +14,32 @@ import (
 // does is the same in both cases.
 type Programs struct {
 	driver *Driver
-
-	mu   sync.Mutex
-	runs map[types.UID]*podRun
+	mu     sync.Mutex // held while the memory of a pod is looked up or created
 }
 
 // NewPrograms returns the programs of a Driver that is never started.
-func NewPrograms(d *Driver) *Programs { return &Programs{driver: d, runs: map[types.UID]*podRun{}} }
+func NewPrograms(d *Driver) *Programs { return &Programs{driver: d} }
 
 // Program is one run of a container's program.
 type Program struct{ task task }
 
-// ProgramState is what has become of a program.
-type ProgramState struct {
-	// Ready is the result that its readiness probe must have.
-	Ready bool
-	// Ended reports whether it has ended, with ExitCode, Log as its last output, and Message in its termination log.
-	Ended    bool
+// ProgramEnd is how a program ended.
+type ProgramEnd struct {
 	ExitCode int32
-	Log      string
-	Message  string
+	Log      string // its last output
+	Message  string // in its termination log
 }
 
-// Begin starts the program of a pod's container.
-func (p *Programs) Begin(ctx context.Context, pod *corev1.Pod, container string) (*Program, error) {
+// Start starts the program of a pod's container.
+func (p *Programs) Start(ctx context.Context, pod *corev1.Pod, container string) (*Program, error) {
 	run := p.runOf(pod)
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	run.podIP, run.hostIP = pod.Status.PodIP, pod.Status.HostIP
 	for _, c := range run.containers() {
 		if c.spec.Name != container {
 			continue
 		}
-		run.mu.Lock()
-		defer run.mu.Unlock()
 		t, err := p.driver.begin(ctx, run, pod, c.spec)
 		if err != nil {
 			return nil, err
@@ -58,44 +53,32 @@ func (p *Programs) Begin(ctx context.Context, pod *corev1.Pod, container string)
 func (p *Programs) runOf(pod *corev1.Pod) *podRun {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	run := p.runs[pod.UID]
-	if run == nil {
-		run = p.driver.newRun(pod.Namespace+"/"+pod.Name, pod)
-		p.runs[pod.UID] = run
+	key := pod.Namespace + "/" + pod.Name
+	if run := p.driver.run(key); run != nil && run.uid == pod.UID {
+		return run
 	}
-	run.podIP, run.hostIP = pod.Status.PodIP, pod.Status.HostIP
-	return run
+	return p.driver.newRun(key, pod)
 }
 
-// State is what has become of the program by now.
-func (p *Program) State() ProgramState {
-	s := p.task.state()
-	return ProgramState{Ready: s.ready, Ended: s.ended, ExitCode: s.exit.code, Log: s.exit.message, Message: s.exit.words}
-}
-
-// Stop ends the program, and returns once it has ended. Unlike a power cut, a graceful end releases what the program
-// holds.
-func (p *Program) Stop(graceful bool) { p.task.stop(graceful) }
-
-// Wait returns the state of a program as soon as it has ended, and calls changed whenever it becomes ready or unready
-// before. It stops a program whose context ends.
-func (p *Program) Wait(ctx context.Context, changed func(ready bool)) ProgramState {
+// Wait returns how a program ended as soon as it has, and calls changed whenever it becomes ready or unready before.
+// It stops a program whose context ends.
+func (p *Program) Wait(ctx context.Context, changed func(ready bool)) ProgramEnd {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	ready := false
 	for {
-		s := p.State()
-		if s.Ended {
-			return s
+		s := p.task.state()
+		if s.ended {
+			return ProgramEnd{ExitCode: s.exit.code, Log: s.exit.message, Message: s.exit.words}
 		}
-		if s.Ready != ready {
-			ready = s.Ready
+		if s.ready != ready {
+			ready = s.ready
 			changed(ready)
 		}
 		select {
 		case <-ctx.Done():
-			p.Stop(true)
-			return ProgramState{Ended: true, ExitCode: 143}
+			p.task.stop(true)
+			return ProgramEnd{ExitCode: 143}
 		case <-tick.C:
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
 )
 
 // configDir is where LINSTOR looks for linstor.toml.
@@ -69,8 +70,8 @@ func (f Files) SatelliteConfig(ctx context.Context, pod *corev1.Pod, c *corev1.C
 	return config
 }
 
-// filesFault says which of the pod's volumes shows a ConfigMap or Secret that is not there, as a kubelet does in an
-// Event; "" if all are.
+// filesFault is the kubelet's message in an Event about the first of the pod's volumes whose ConfigMap or Secret is
+// missing; "" if none is.
 func (f Files) filesFault(ctx context.Context, run *podRun, pod *corev1.Pod) string {
 	if run.mounted {
 		return ""
@@ -84,8 +85,8 @@ func (f Files) filesFault(ctx context.Context, run *podRun, pod *corev1.Pod) str
 	return ""
 }
 
-// hostPathFault says which of the pod's directories of the host cannot be mounted, as a kubelet does in an Event; ""
-// if they all can.
+// hostPathFault is the kubelet's message in an Event about the first of the host's directories that cannot be mounted
+// into the pod; "" if all can.
 func (f *Faults) hostPathFault(node string, pod *corev1.Pod) string {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
@@ -126,16 +127,10 @@ func (f Files) volumeFiles(ctx context.Context, namespace string, v *corev1.Volu
 	switch {
 	case v.ConfigMap != nil:
 		data, err := f.configMap(ctx, namespace, v.ConfigMap.Name, v.ConfigMap.Optional)
-		if err != nil {
-			return nil, err
-		}
-		return selectItems(data, v.ConfigMap.Items, v.ConfigMap.Optional, "config")
+		return selectItems(data, v.ConfigMap.Items, v.ConfigMap.Optional, "config", err)
 	case v.Secret != nil:
 		data, err := f.secret(ctx, namespace, v.Secret.SecretName, v.Secret.Optional)
-		if err != nil {
-			return nil, err
-		}
-		return selectItems(data, v.Secret.Items, v.Secret.Optional, "secret")
+		return selectItems(data, v.Secret.Items, v.Secret.Optional, "secret", err)
 	case v.Projected != nil:
 		files := map[string]string{}
 		for _, source := range v.Projected.Sources {
@@ -157,31 +152,25 @@ func (f Files) projectedFiles(ctx context.Context, namespace string,
 	switch {
 	case source.ConfigMap != nil:
 		data, err := f.configMap(ctx, namespace, source.ConfigMap.Name, source.ConfigMap.Optional)
-		if err != nil {
-			return nil, err
-		}
-		return selectItems(data, source.ConfigMap.Items, source.ConfigMap.Optional, "config")
+		return selectItems(data, source.ConfigMap.Items, source.ConfigMap.Optional, "config", err)
 	case source.Secret != nil:
 		data, err := f.secret(ctx, namespace, source.Secret.Name, source.Secret.Optional)
-		if err != nil {
-			return nil, err
-		}
-		return selectItems(data, source.Secret.Items, source.Secret.Optional, "secret")
+		return selectItems(data, source.Secret.Items, source.Secret.Optional, "secret", err)
 	}
 	return nil, nil
 }
 
-// selectItems maps keys to paths; without items every key is a file. A key that is not there is an error unless it is
-// optional. kind is what a kubelet calls the object in its message.
-func selectItems(data map[string]string, items []corev1.KeyToPath, optional *bool, kind string) (map[string]string,
-	error) {
-	if len(items) == 0 {
-		return data, nil
+// selectItems maps keys to paths; without items every key is a file. A missing key is an error unless it is optional.
+// kind is the kubelet's word for the object.
+func selectItems(data map[string]string, items []corev1.KeyToPath, optional *bool, kind string, err error) (
+	map[string]string, error) {
+	if err != nil || len(items) == 0 {
+		return data, err
 	}
 	files := map[string]string{}
 	for _, item := range items {
 		content, ok := data[item.Key]
-		if !ok && (optional == nil || !*optional) {
+		if !ok && !ptr.Deref(optional, false) {
 			return nil, fmt.Errorf("references non-existent %s key: %s", kind, item.Key)
 		}
 		if ok {
@@ -256,7 +245,7 @@ func keyOf(data map[string]string, key, object string, optional *bool, err error
 		return "", false, err
 	}
 	value, ok := data[key]
-	if !ok && (optional == nil || !*optional) {
+	if !ok && !ptr.Deref(optional, false) {
 		return "", false, fmt.Errorf("couldn't find key %s in %s", key, object)
 	}
 	return value, ok, nil

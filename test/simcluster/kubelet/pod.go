@@ -27,7 +27,7 @@ type podRun struct {
 	startAt       time.Time // no container starts before
 	init, main    []*container
 	pulled        map[string]bool // images: what one container needed is there for the next
-	mounted       bool            // the Secrets were there when the first container started
+	mounted       bool            // ConfigMaps and Secrets are mounted
 	prepared      bool            // all volumes are mounted, so that there is a sandbox
 	dir           string          // what the containers share, as an emptyDir; "" until one needs it
 

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	goversion "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 )
 
 // recordSchema does what a migration does last: it writes the version of the schema, with the rights of the pod's
@@ -25,9 +24,7 @@ func recordSchema(ctx context.Context, d *Driver, pod *corev1.Pod, version strin
 	if err != nil {
 		return fmt.Errorf("record the version of the schema: %w", err)
 	}
-	config := rest.CopyConfig(d.opts.Config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: serviceAccountUser(pod), Groups: serviceAccountGroups(pod)}
-	client, err := dynamic.NewForConfig(config)
+	client, err := dynamic.NewForConfig(configOf(d, pod))
 	if err != nil {
 		return fmt.Errorf("make a client for the schema: %w", err)
 	}

@@ -137,10 +137,9 @@ func conditions(pod *corev1.Pod, now, previous *corev1.PodStatus,
 // whyNot is the reason and the message of a condition that is false (k8s.io/kubernetes 1.36, pkg/kubelet/status,
 // generate.go).
 func whyNot(kind corev1.PodConditionType, now *corev1.PodStatus) (reason, message string) {
-	notReady := func(s *corev1.ContainerStatus) bool { return !s.Ready }
 	switch {
 	case kind == corev1.PodInitialized:
-		return "ContainersNotInitialized", "containers with incomplete status: " + names(now.InitContainerStatuses, notReady)
+		return "ContainersNotInitialized", "containers with incomplete status: " + unready(now.InitContainerStatuses)
 	case kind != corev1.PodReady && kind != corev1.ContainersReady:
 		return "", ""
 	case now.Phase == corev1.PodFailed:
@@ -148,14 +147,14 @@ func whyNot(kind corev1.PodConditionType, now *corev1.PodStatus) (reason, messag
 	case now.Phase == corev1.PodSucceeded:
 		return "PodCompleted", ""
 	}
-	return "ContainersNotReady", "containers with unready status: " + names(now.ContainerStatuses, notReady)
+	return "ContainersNotReady", "containers with unready status: " + unready(now.ContainerStatuses)
 }
 
-// names of the containers that are chosen.
-func names(statuses []corev1.ContainerStatus, chosen func(*corev1.ContainerStatus) bool) string {
+// unready names the containers that are not ready, as a kubelet does in a message.
+func unready(statuses []corev1.ContainerStatus) string {
 	var out []string
 	for i := range statuses {
-		if chosen(&statuses[i]) {
+		if !statuses[i].Ready {
 			out = append(out, statuses[i].Name)
 		}
 	}

@@ -25,8 +25,7 @@ func RunClasses(w *clustertest.World, entries ...volumespec.StorageClassSpec) {
 		w.Kube.Driver.Classes[class.Name] = class
 	}
 	w.Kube.Canary = cluster.Canary{Claims: map[string]*corev1.PersistentVolumeClaim{}, Pods: map[string]*corev1.Pod{},
-		Volumes:   map[string]string{},
-		Snapshots: map[string]*snapshotv1.VolumeSnapshot{}}
+		Volumes: map[string]string{}, Snapshots: map[string]*snapshotv1.VolumeSnapshot{}}
 }
 
 // PutCanary makes the claim and the pod of a try. With a volume the claim is Bound to it.
