@@ -143,6 +143,11 @@ test-e2e: $(TESTSUM)/gotestsum kube csi s3 helm ## Run the end-to-end tests on t
 	$(call gotest,test-e2e) $(if $(RUN),-parallel $(PARALLEL) -run '$(RUN)',-p 2 -parallel $(PARALLEL_TWO)) $(TESTFLAGS) \
 		$(if $(RUN),./test/e2e,./test/e2e $$($(GO) list ./cmd/... ./test/... | grep -Ev '/test/(sim|e2e|chaos)$$'))
 
+# The test builds what it needs. Without REAL_NODES it is skipped: "make test" must not start containers on the machine.
+.PHONY: test-real
+test-real: ## Test with real Kubernetes nodes on this machine. Requires root and the packages runc, nftables and iproute2.
+	REAL_NODES=1 $(GO) test $(QUICK) -v -count=1 -timeout $(TEST_TIMEOUT) $(if $(RUN),-run '$(RUN)') $(TESTFLAGS) ./test/realnodes
+
 .PHONY: chaos
 chaos: kube s3 ## Inject faults into the simulated cluster and check that no data is lost. CAMPAIGN=TestCrash PART=1/3 SEED=1 runs only a part (docs/chaos.md).
 	CHAOS=full PART=$(PART) $(GO) test -p 1 ./test/chaos ./test/model -v -count=1 -parallel $(PARALLEL) -timeout $(CHAOS_TIMEOUT) -run '$(CAMPAIGN)' $(TESTFLAGS)

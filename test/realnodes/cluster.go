@@ -1,0 +1,152 @@
+// Package realnodes tests with real Kubernetes nodes: each has a real kubelet, containerd and kube-proxy, in its own
+// namespaces on the machine that runs the tests; see package fabric. There, Kubernetes decides what a pod does, and
+// not the model of it (test/simcluster/kubelet) on which all other tests rely.
+package realnodes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/invariants"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
+	"github.com/linstor-dev/storagecluster-operator/test/realnodes/fabric"
+	"github.com/linstor-dev/storagecluster-operator/test/realnodes/node"
+	"github.com/linstor-dev/storagecluster-operator/test/realnodes/programs"
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster/controlplane"
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
+)
+
+// Names of the images that the tests build.
+const (
+	pauseImage   = "registry.k8s.io/pause:3.10"
+	standinImage = "registry.example.com/standin:v1"
+)
+
+// patience is how long a condition may take to become true on a usual machine.
+const patience = 4 * time.Minute
+
+// cluster is a control plane with real nodes.
+type cluster struct {
+	harness.Administrator
+
+	dir    string
+	plane  *controlplane.ControlPlane
+	nodes  []*node.Node
+	images []string // paths of archives
+}
+
+// start starts a cluster of n nodes, which ends with the test.
+func start(t testing.TB, n int, prepare ...func(*cluster) error) *cluster {
+	t.Helper()
+	fabric.Require(t)
+	c := &cluster{Administrator: harness.Administrator{Ctx: t.Context(),
+		Waiter: harness.Waiter{T: t, Patience: patience, Slowness: machine.Slowness()}}}
+	for _, f := range append([]func(*cluster) error{(*cluster).prepare}, prepare...) {
+		c.must(f(c))
+	}
+	c.must(c.startPlane())
+	for i := range n {
+		c.addNode(i + 1)
+	}
+	for _, one := range c.nodes {
+		c.must(one.RouteTo(c.nodes))
+	}
+	for _, one := range c.nodes {
+		c.waitReady(one.Name)
+	}
+	return c
+}
+
+func (c *cluster) must(err error) {
+	c.T.Helper()
+	if err != nil {
+		c.T.Fatal(err)
+	}
+}
+
+// ensure builds the programs that start needs, in package fabric's outermost process.
+func ensure(ctx context.Context) error {
+	_, plane := kubebin.Ensure(ctx, kubebin.Options{})
+	_, nodes := programs.Ensure(ctx)
+	return errors.Join(plane, nodes)
+}
+
+// prepare creates the directory of the cluster, and the images.
+func (c *cluster) prepare() error {
+	dir, err := os.MkdirTemp("", "realnodes-")
+	if err != nil {
+		return err
+	}
+	c.dir = dir
+	c.T.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return c.makeStandins()
+}
+
+func (c *cluster) startPlane() error {
+	var err error
+	c.Sim, err = simcluster.Start(c.Ctx, simcluster.Options{Dir: filepath.Join(c.dir, "plane"),
+		RealNodes: fabric.Address, AuditLog: true, Log: c.T.Output()})
+	if err != nil {
+		return err
+	}
+	c.T.Cleanup(c.Sim.Stop)
+	c.plane, _ = simcluster.ForRealNodes(c.Sim)
+	return nil
+}
+
+// kubeconfig writes a kubeconfig for a user on a node, and returns its path.
+func (c *cluster) kubeconfig(name, user string, groups ...string) string {
+	config, err := c.plane.Config(user, groups...)
+	c.must(err)
+	config.Host = c.plane.NodeHost()
+	path := filepath.Join(c.dir, name+".kubeconfig")
+	c.must(controlplane.WriteKubeconfig(path, user, config))
+	return path
+}
+
+func (c *cluster) addNode(index int) {
+	bin, err := programs.Ensure(c.Ctx)
+	c.must(err)
+	name := fmt.Sprint("n", index)
+	n, err := node.Start(node.Options{Index: index, Dir: filepath.Join(c.dir, name), Programs: bin, OSImage: osImage,
+		Kubeconfig:      c.kubeconfig(name, "system:node:"+name, "system:nodes"),
+		ProxyKubeconfig: c.kubeconfig("proxy-"+name, "system:kube-proxy", "system:masters"),
+		ClientCA:        c.plane.ClientCA(), Images: c.images, Pause: pauseImage})
+	c.must(err)
+	c.nodes = append(c.nodes, n)
+	hardware := harness.Machine(index)
+	hardware.Address = n.Address.String()
+	c.must(c.Sim.AddNode(c.Ctx, simcluster.NodeSpec{Name: name, Machine: hardware}))
+	c.T.Cleanup(func() {
+		if c.T.Failed() {
+			c.T.Logf("kubelet of %s:\n%s", n.Name, n.Log(programs.Kubelet))
+		}
+		if err := n.PowerOff(); err != nil {
+			c.T.Error(err)
+		}
+	})
+}
+
+func (c *cluster) waitReady(name string) {
+	c.T.Helper()
+	c.Eventually("node "+name+" is Ready", func() error {
+		var n corev1.Node
+		if err := c.Client().Get(c.Ctx, client.ObjectKey{Name: name}, &n); err != nil {
+			return err
+		}
+		if !invariants.NodeReady(&n) {
+			return fmt.Errorf("conditions %+v", n.Status.Conditions)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,43 @@
+package realnodes
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/test/realnodes/fabric"
+	"github.com/linstor-dev/storagecluster-operator/test/realnodes/node"
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(fabric.Main(m, ensure, map[string]func() error{node.Role: node.Serve}))
+}
+
+// TestNode runs a pod on a real node, and uses what a simulated kubelet does not have: its log, and a command in it.
+func TestNode(t *testing.T) {
+	c := start(t, 1)
+	const says = "hello"
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "pod"},
+		Spec: corev1.PodSpec{AutomountServiceAccountToken: new(bool),
+			Containers: []corev1.Container{{Name: "main", Image: standinImage,
+				Command: []string{"/bin/sh", "-c", "trap 'exit 0' TERM; echo " + says + "; sleep 600 & wait"}}}}}
+	c.Eventually("a pod can be created", func() error { // not before there is a ServiceAccount for it
+		return c.Client().Create(c.Ctx, p)
+	})
+	c.Eventually("the pod runs", func() error {
+		err := c.Client().Get(c.Ctx, client.ObjectKeyFromObject(p), p)
+		if err == nil && p.Status.Phase != corev1.PodRunning {
+			err = fmt.Errorf("it is %s: %+v", p.Status.Phase, p.Status.ContainerStatuses)
+		}
+		return err
+	})
+	for _, command := range [][]string{{"logs", p.Name}, {"exec", p.Name, "--", "echo", says}} {
+		if out, err := c.Sim.Kubectl(c.Ctx, command...); err != nil || out != says+"\n" {
+			t.Errorf("kubectl %v: %v: %q", command, err, out)
+		}
+	}
+}
