@@ -7,23 +7,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/linstor-dev/storagecluster-operator/test/csidriver"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/invariants"
 	"github.com/linstor-dev/storagecluster-operator/test/machine"
+	"github.com/linstor-dev/storagecluster-operator/test/realnodes/bridge"
+	"github.com/linstor-dev/storagecluster-operator/test/realnodes/dns"
 	"github.com/linstor-dev/storagecluster-operator/test/realnodes/fabric"
 	"github.com/linstor-dev/storagecluster-operator/test/realnodes/node"
 	"github.com/linstor-dev/storagecluster-operator/test/realnodes/programs"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/controlplane"
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster/csibin"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubelet"
 )
 
 // Names of the images that the tests build.
@@ -43,6 +51,11 @@ type cluster struct {
 	plane  *controlplane.ControlPlane
 	nodes  []*node.Node
 	images []string // paths of archives
+	// volumes are what is mounted on the nodes.
+	volumes *mounter
+	// bridge is where the stand-ins reach the tests.
+	bridge   string
+	listener net.Listener
 }
 
 // start starts a cluster of n nodes, which ends with the test.
@@ -67,6 +80,13 @@ func start(t testing.TB, n int, prepare ...func(*cluster) error) *cluster {
 	return c
 }
 
+// in is the cluster for a test within the test.
+func (c *cluster) in(t *testing.T) *cluster {
+	inner := *c
+	inner.T, inner.Ctx = t, t.Context()
+	return &inner
+}
+
 func (c *cluster) must(err error) {
 	c.T.Helper()
 	if err != nil {
@@ -78,7 +98,8 @@ func (c *cluster) must(err error) {
 func ensure(ctx context.Context) error {
 	_, plane := kubebin.Ensure(ctx, kubebin.Options{})
 	_, nodes := programs.Ensure(ctx)
-	return errors.Join(plane, nodes)
+	_, sidecars := csibin.Ensure(ctx, csibin.Options{})
+	return errors.Join(plane, nodes, sidecars)
 }
 
 // prepare creates the directory of the cluster, and the images.
@@ -89,19 +110,35 @@ func (c *cluster) prepare() error {
 	}
 	c.dir = dir
 	c.T.Cleanup(func() { _ = os.RemoveAll(dir) })
+	listener, err := net.Listen("tcp", fabric.Address+":0")
+	if err != nil {
+		return err
+	}
+	c.bridge, c.listener = listener.Addr().String(), listener
 	return c.makeStandins()
 }
 
 func (c *cluster) startPlane() error {
+	c.volumes = &mounter{cluster: c, mounted: map[string]csidriver.Mount{}}
 	var err error
 	c.Sim, err = simcluster.Start(c.Ctx, simcluster.Options{Dir: filepath.Join(c.dir, "plane"),
-		RealNodes: fabric.Address, AuditLog: true, Log: c.T.Output()})
+		RealNodes: fabric.Address, VolumeDriver: true, Mounter: c.volumes, AuditLog: true, Log: c.T.Output()})
 	if err != nil {
 		return err
 	}
 	c.T.Cleanup(c.Sim.Stop)
-	c.plane, _ = simcluster.ForRealNodes(c.Sim)
-	return nil
+	var running *kubelet.Programs
+	c.plane, running = simcluster.ForRealNodes(c.Sim)
+	plain, locked := simcluster.LinstorPorts(c.Sim)
+	server := &bridge.Server{Client: c.Client(), Programs: running, Log: c.T.Logf,
+		Plain: strings.TrimPrefix(plain, "http://"), Locked: strings.TrimPrefix(locked, "https://"),
+		Loaded: func(name string) { c.must(c.node(name).SetModule("drbd", c.Sim.World().Machine(name).ModuleVersion())) }}
+	go server.Serve(c.Ctx, c.listener)
+	typed, err := kubernetes.NewForConfig(c.Sim.AdminConfig())
+	if err != nil {
+		return err
+	}
+	return dns.Serve(c.Ctx, typed, fabric.Address)
 }
 
 // kubeconfig writes a kubeconfig for a user on a node, and returns its path.
@@ -135,6 +172,16 @@ func (c *cluster) addNode(index int) {
 			c.T.Error(err)
 		}
 	})
+}
+
+func (c *cluster) node(name string) *node.Node {
+	for _, n := range c.nodes {
+		if n.Name == name {
+			return n
+		}
+	}
+	c.T.Fatalf("no node %s", name)
+	return nil
 }
 
 func (c *cluster) waitReady(name string) {

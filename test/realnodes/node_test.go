@@ -5,8 +5,10 @@ import (
 	"os"
 	"testing"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/test/realnodes/fabric"
@@ -14,6 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard()) // the plugin's client would complain
 	os.Exit(fabric.Main(m, ensure, map[string]func() error{node.Role: node.Serve}))
 }
 

@@ -35,38 +35,51 @@ func Program(path, from string) (File, error) {
 func Programs(names ...string) ([]File, error) {
 	have := map[string]bool{}
 	var out []File
-	add := func(path string) error {
-		if have[path] {
-			return nil
+	add := func(files ...File) {
+		for _, f := range files {
+			if !have[f.Path] {
+				have[f.Path] = true
+				out = append(out, f)
+			}
 		}
-		have[path] = true
-		f, err := Program(path, path)
-		out = append(out, f)
-		return err
 	}
 	for _, name := range names {
 		path, err := exec.LookPath(name)
 		if err != nil {
 			return nil, err
 		}
-		if err := add(path); err != nil {
+		f, err := Program(path, path)
+		if err != nil {
 			return nil, err
 		}
-		listed, err := exec.Command("ldd", path).Output()
+		libraries, err := Libraries(path)
 		if err != nil {
-			continue // a script, or a program that needs none
+			return nil, err
 		}
-		for _, word := range strings.Fields(string(listed)) {
-			if !strings.HasPrefix(word, "/") {
-				continue
-			}
-			if err := add(word); err != nil {
-				return nil, err
-			}
-		}
+		add(f)
+		add(libraries...)
 	}
 	if have["/usr/bin/sh"] {
-		out = append(out, File{Path: "/bin/sh", Target: "/usr/bin/sh"})
+		add(File{Path: "/bin/sh", Target: "/usr/bin/sh"})
+	}
+	return out, nil
+}
+
+// Libraries are the shared libraries that a program needs. A script needs none.
+func Libraries(program string) (out []File, err error) {
+	listed, err := exec.Command("ldd", program).Output()
+	if err != nil {
+		return nil, nil //nolint:nilerr // what ldd says of a script, and of a program that is linked statically
+	}
+	for _, word := range strings.Fields(string(listed)) {
+		if !strings.HasPrefix(word, "/") {
+			continue
+		}
+		f, err := Program(word, word)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, f)
 	}
 	return out, nil
 }

@@ -187,6 +187,15 @@ func (n *Node) Kill(name string) error {
 	return err
 }
 
+// SetModule makes a kernel module of that version appear loaded to the node's containers.
+func (n *Node) SetModule(name, version string) error {
+	dir := filepath.Join(n.o.Dir, "modules", name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "version"), []byte(version+"\n"), 0o644)
+}
+
 // Log is the end of the log of one of the node's programs.
 func (n *Node) Log(name string) string {
 	content, err := os.ReadFile(n.log(name))

@@ -1,6 +1,7 @@
 // Command standin is the program in the images that the tests build: the pause container of pod sandboxes, and
 // containers that end in a particular way.
 //
+//	standin program         is the program of its container, which runs in the tests' process
 //	standin pause           waits until it is told to stop
 //	standin exit CODE TEXT  prints the text, and ends with the code
 //	standin say TEXT        writes the text to the termination log, and succeeds
@@ -19,8 +20,12 @@ import (
 
 func main() {
 	args := os.Args[1:]
-	if filepath.Base(os.Args[0]) == "pause" {
+	switch filepath.Base(os.Args[0]) {
+	case "standin":
+	case "pause":
 		args = []string{"pause"}
+	default: // the name of a program of LINSTOR's or DRBD's images
+		args = []string{"program"}
 	}
 	if err := do(args); err != nil {
 		fmt.Fprintln(os.Stderr, "standin:", err)
@@ -33,6 +38,8 @@ func do(args []string) error {
 		return fmt.Errorf("nothing to do: %q", os.Args)
 	}
 	switch op := args[0]; {
+	case op == "program":
+		return runProgram()
 	case op == "pause":
 		waitForStop()
 		return nil
