@@ -2,6 +2,7 @@ package realnodes
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -12,10 +13,14 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/poddiagnosis"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
 )
 
-// oldVersion is the LINSTOR version of the tests' StorageCluster.
-const oldVersion = "1.33.3"
+// LINSTOR versions of the tests' StorageCluster.
+const (
+	oldVersion = "1.33.3"
+	newVersion = "1.35.3"
+)
 
 // spec of the tests' StorageCluster.
 const spec = "  version: " + oldVersion + "\n" + harness.NoMode +
@@ -25,6 +30,7 @@ const spec = "  version: " + oldVersion + "\n" + harness.NoMode +
 // TestInstall installs the operator from its manifests, as the README says, and waits until a StorageCluster is Ready.
 // Then it does what administrators and users do with such a cluster, and lets programs and a node fail.
 func TestInstall(t *testing.T) {
+	withKubectl(t)
 	c := start(t, 3, (*cluster).makeOperator)
 	c.must(simcluster.InstallSnapshotAPI(c.Ctx, c.Sim))
 	c.must(simcluster.RunSnapshotController(c.Ctx, c.Sim))
@@ -36,11 +42,26 @@ func TestInstall(t *testing.T) {
 		do   func(*cluster)
 	}{
 		{"volume", useVolume},
+		{"plugin", usePlugin},
+		{"programs-killed", killPrograms},
+		{"power-cut", cutPower},
+		{"drain", drain},
+		{"configuration", changeConfiguration},
 	} {
 		if !t.Run(step.name, func(t *testing.T) { step.do(c.in(t)) }) {
 			return // the next step expects a healthy cluster
 		}
 	}
+}
+
+// withKubectl lets the kubectl plugin find kubectl.
+func withKubectl(t *testing.T) {
+	t.Helper()
+	bin, err := kubebin.Ensure(t.Context(), kubebin.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 }
 
 // ready waits until the StorageCluster is Ready, with its present spec and that many nodes.
@@ -76,4 +97,10 @@ func (c *cluster) podsIn(namespace string, opts ...client.ListOption) []corev1.P
 	var list corev1.PodList
 	c.must(c.Client().List(c.Ctx, &list, append(opts, client.InNamespace(namespace))...))
 	return list.Items
+}
+
+// component are the pods of one of LINSTOR's components.
+func (c *cluster) component(name string) []corev1.Pod {
+	c.T.Helper()
+	return c.podsIn(v1alpha1.WorkloadNamespace, client.MatchingLabels{v1alpha1.LabelComponent: name})
 }

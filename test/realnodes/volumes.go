@@ -68,6 +68,17 @@ func (m *mounter) Unmount(node, target string) error {
 	return err
 }
 
+// lost forgets what was mounted on a node: its power was cut.
+func (m *mounter) lost(node string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for key := range m.mounted {
+		if strings.HasPrefix(key, node+"/") {
+			delete(m.mounted, key)
+		}
+	}
+}
+
 // files is the directory with a volume's files.
 func (m *mounter) files(v csidriver.Mount) string { return filepath.Join(m.dir, "volumes", v.Volume) }
 
