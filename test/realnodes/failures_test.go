@@ -14,6 +14,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/realnodes/node"
 	"github.com/linstor-dev/storagecluster-operator/test/realnodes/programs"
 )
@@ -105,6 +106,7 @@ func cutPower(c *cluster) {
 // drain drains a node with the last copy of a volume that is used there: not before it is no longer used.
 func drain(c *cluster) {
 	const name, volume = "n2", "pvc-one"
+	c.guarded()
 	volumes := c.Sim.World().Volumes()
 	c.must(volumes.Create(volume, 1<<20, "ssd", name))
 	volumes.SetInUse(volume, name, true)
@@ -123,12 +125,13 @@ func drain(c *cluster) {
 	c.must(volumes.Delete(volume))
 	c.kubectl("uncordon", name)
 	c.ready("3/3")
-	c.Eventually("the guard of "+name+" is back", func() error {
-		for _, p := range c.component(v1alpha1.ComponentDrainGuard) {
-			if p.Spec.NodeName == name && ready(&p) {
-				return nil
-			}
-		}
-		return fmt.Errorf("there is none")
+	c.guarded()
+}
+
+// guarded waits until each node has its drain guard. Operators create them after a cluster has become Ready.
+func (c *cluster) guarded() {
+	c.T.Helper()
+	c.Eventually("all nodes have drain guards", func() error {
+		return harness.Guarded(&c.Administrator, "n1", "n2", "n3")
 	})
 }
