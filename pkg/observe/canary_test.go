@@ -99,7 +99,7 @@ func TestCanary(t *testing.T) {
 			kube := b.observe().Kube
 			got := kube.Canary
 			if len(events.names) != tc.lists {
-				t.Errorf("the API server was asked %d times", len(events.names))
+				t.Errorf("the API server received %d requests", len(events.names))
 			}
 			if len(got.Claims) != 1 || got.Claims[name] == nil || len(got.Pods) != 1 || got.Pods[name] == nil {
 				t.Errorf("claims %v, pods %v", got.Claims, got.Pods)

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/linstor-dev/storagecluster-operator/test/invariants"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubelet"
 )
 
@@ -23,7 +24,7 @@ func podCases() map[string]podCase {
 		p.Spec.InitContainers = []corev1.Container{first}
 	}
 	return map[string]podCase{
-		"runs":    {until: ready},
+		"runs":    {until: invariants.PodReady},
 		"crashes": {pod: fails, model: crash, until: backsOff},
 		"crashes-without-log": {pod: func(p *corev1.Pod, c *corev1.Container) {
 			fails(p, c)
@@ -50,7 +51,7 @@ func podCases() map[string]podCase {
 			sidecar, always := *c.DeepCopy(), corev1.ContainerRestartPolicyAlways
 			sidecar.Name, sidecar.RestartPolicy = "beside", &always
 			p.Spec.InitContainers = []corev1.Container{sidecar}
-		}, until: ready},
+		}, until: invariants.PodReady},
 		"out-of-memory": {pod: func(_ *corev1.Pod, c *corev1.Container) {
 			c.Args = []string{"eat"}
 			c.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("32Mi")}
@@ -89,7 +90,7 @@ func podCases() map[string]podCase {
 		"secret-missing": {pod: volume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "missing"}}),
 			until: starting},
 		"secret-optional": {pod: volume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "missing",
-			Optional: new(true)}}), until: ready},
+			Optional: new(true)}}), until: invariants.PodReady},
 		"configmap-missing": {pod: volume(corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 			LocalObjectReference: corev1.LocalObjectReference{Name: "missing"}}}), until: starting},
 		"variable-missing": {pod: func(_ *corev1.Pod, c *corev1.Container) {
@@ -107,15 +108,6 @@ func volume(source corev1.VolumeSource) func(*corev1.Pod, *corev1.Container) {
 		p.Spec.Volumes = []corev1.Volume{{Name: "volume", VolumeSource: source}}
 		c.VolumeMounts = []corev1.VolumeMount{{Name: "volume", MountPath: "/volume"}}
 	}
-}
-
-func ready(p *corev1.Pod) bool {
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 func ended(p *corev1.Pod) bool {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/test/invariants"
 )
 
 // satelliteMemory sets the satellites' memory request and limit.
@@ -29,10 +30,10 @@ func changeConfiguration(c *cluster) {
 	c.Eventually("all satellites are limited to "+limit, func() error {
 		away, changed := len(c.nodes), 0
 		for _, p := range c.component(v1alpha1.ComponentSatellite) {
-			if ready(&p) && p.DeletionTimestamp == nil {
+			if invariants.PodReady(&p) && p.DeletionTimestamp == nil {
 				away--
 			}
-			if memoryLimit(&p).Cmp(resource.MustParse(limit)) == 0 && ready(&p) {
+			if memoryLimit(&p).Cmp(resource.MustParse(limit)) == 0 && invariants.PodReady(&p) {
 				changed++
 			}
 		}

@@ -68,8 +68,10 @@ func start(t testing.TB, n int, prepare ...func(*cluster) error) *cluster {
 		c.must(f(c))
 	}
 	c.must(c.startPlane())
+	bin, err := programs.Ensure(c.Ctx)
+	c.must(err)
 	for i := range n {
-		c.addNode(i + 1)
+		c.addNode(i+1, bin)
 	}
 	for _, one := range c.nodes {
 		c.must(one.RouteTo(c.nodes))
@@ -151,9 +153,8 @@ func (c *cluster) kubeconfig(name, user string, groups ...string) string {
 	return path
 }
 
-func (c *cluster) addNode(index int) {
-	bin, err := programs.Ensure(c.Ctx)
-	c.must(err)
+// addNode adds a node that runs the programs in the directory bin.
+func (c *cluster) addNode(index int, bin string) {
 	name := fmt.Sprint("n", index)
 	n, err := node.Start(node.Options{Index: index, Dir: filepath.Join(c.dir, name), Programs: bin, OSImage: osImage,
 		Kubeconfig:      c.kubeconfig(name, "system:node:"+name, "system:nodes"),

@@ -64,7 +64,7 @@ func withKubectl(t *testing.T) {
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 }
 
-// ready waits until the StorageCluster is Ready, with its present spec and that many nodes.
+// ready waits until the StorageCluster is Ready with its current spec and as many nodes, such as 3/3.
 func (c *cluster) ready(nodes string) {
 	c.T.Helper()
 	c.Eventually("the StorageCluster is Ready", func() error {

@@ -89,7 +89,7 @@ func TestKubeletModel(t *testing.T) {
 	}
 }
 
-// look takes in what the cluster says now, and reports whether all pods have come as far as they must.
+// look records what the cluster reports now. It returns true once all pods have come as far as they must.
 func (s *side) look(ctx context.Context, cases map[string]podCase) (bool, error) {
 	var pods corev1.PodList
 	var events corev1.EventList

@@ -1,7 +1,6 @@
 package realnodes
 
 import (
-	"fmt"
 	"os"
 	"testing"
 
@@ -9,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/test/realnodes/fabric"
 	"github.com/linstor-dev/storagecluster-operator/test/realnodes/node"
@@ -31,16 +29,10 @@ func TestNode(t *testing.T) {
 	c.Eventually("a pod can be created", func() error { // not before there is a ServiceAccount for it
 		return c.Client().Create(c.Ctx, p)
 	})
-	c.Eventually("the pod runs", func() error {
-		err := c.Client().Get(c.Ctx, client.ObjectKeyFromObject(p), p)
-		if err == nil && p.Status.Phase != corev1.PodRunning {
-			err = fmt.Errorf("it is %s: %+v", p.Status.Phase, p.Status.ContainerStatuses)
-		}
-		return err
-	})
+	c.phase(p, corev1.PodRunning)
 	for _, command := range [][]string{{"logs", p.Name}, {"exec", p.Name, "--", "echo", says}} {
-		if out, err := c.Sim.Kubectl(c.Ctx, command...); err != nil || out != says+"\n" {
-			t.Errorf("kubectl %v: %v: %q", command, err, out)
+		if out := c.kubectl(command...); out != says+"\n" {
+			t.Errorf("kubectl %v: %q", command, out)
 		}
 	}
 }

@@ -85,7 +85,7 @@ func Require(t testing.TB) {
 	}
 }
 
-// ID distinguishes these tests from others that run on the machine at the same time. The names of their cgroups begin
+// ID distinguishes these tests from others that run on the machine at the same time. The names of their cgroups start
 // with it.
 func ID() string { return os.Getenv(idEnv) }
 
@@ -212,12 +212,18 @@ func reap(until int) int {
 // tidy removes what the kernel does not remove with the namespaces: cgroups.
 func tidy(id string) error {
 	var errs []error
-	dirs, _ := filepath.Glob("/sys/fs/cgroup/*/" + id + "-*")
-	unified, _ := filepath.Glob("/sys/fs/cgroup/" + id + "-*")
-	for _, dir := range append(dirs, unified...) {
+	for _, dir := range Cgroups(id + "-*") {
 		errs = append(errs, RemoveCgroup(dir))
 	}
 	return errors.Join(errs...)
+}
+
+// Cgroups are the directories of the cgroups whose names match a pattern, in the hierarchy of each controller
+// (cgroups version 1) or in the single one (version 2).
+func Cgroups(pattern string) []string {
+	dirs, _ := filepath.Glob("/sys/fs/cgroup/*/" + pattern) // the only error is that of a bad pattern
+	unified, _ := filepath.Glob("/sys/fs/cgroup/" + pattern)
+	return append(dirs, unified...)
 }
 
 // RemoveCgroup removes a cgroup that has no processes, with all below it.

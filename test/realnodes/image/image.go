@@ -52,12 +52,12 @@ func Programs(names ...string) ([]File, error) {
 		if err != nil {
 			return nil, err
 		}
-		libraries, err := Libraries(path)
+		needed, err := libraries(path)
 		if err != nil {
 			return nil, err
 		}
 		add(f)
-		add(libraries...)
+		add(needed...)
 	}
 	if have["/usr/bin/sh"] {
 		add(File{Path: "/bin/sh", Target: "/usr/bin/sh"})
@@ -65,8 +65,8 @@ func Programs(names ...string) ([]File, error) {
 	return out, nil
 }
 
-// Libraries are the shared libraries that a program needs. A script needs none.
-func Libraries(program string) (out []File, err error) {
+// libraries are the shared libraries that a program needs. A script needs none.
+func libraries(program string) (out []File, err error) {
 	listed, err := exec.Command("ldd", program).Output()
 	if err != nil {
 		return nil, nil //nolint:nilerr // what ldd says of a script, and of a program that is linked statically

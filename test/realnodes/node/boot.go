@@ -21,29 +21,29 @@ const containerdSocket = "/run/containerd/containerd.sock"
 
 // containerdConfig is containerd's configuration. See makeRuntimeSpec for base_runtime_spec.
 const containerdConfig = `version = 3
-root = "$dir$/containerd"
+root = "${dir}/containerd"
 state = "/run/containerd"
 [grpc]
-  address = "$socket$"
+  address = "${socket}"
 [plugins."io.containerd.cri.v1.runtime"]
   restrict_oom_score_adj = true
   [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
-    base_runtime_spec = "$dir$/base-spec.json"
+    base_runtime_spec = "${dir}/base-spec.json"
     [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
       SystemdCgroup = false
   [plugins."io.containerd.cri.v1.runtime".cni]
-    bin_dirs = ["$programs$"]
-    conf_dir = "$dir$/cni"
+    bin_dirs = ["${programs}"]
+    conf_dir = "${dir}/cni"
 [plugins."io.containerd.cri.v1.images"]
   snapshotter = "overlayfs"
   [plugins."io.containerd.cri.v1.images".pinned_images]
-    sandbox = "$pause$"
+    sandbox = "${pause}"
 `
 
 const cniConfig = `{"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "bridge", "bridge": "cni0",
 "isGateway": true, "ipMasq": true, "ipMasqBackend": "nftables", "hairpinMode": true, "mtu": 1450,
-"ipam": {"type": "host-local", "dataDir": "$dir$/cni-addresses", "ranges": [[{"subnet": "$pods$"}]],
+"ipam": {"type": "host-local", "dataDir": "${dir}/cni-addresses", "ranges": [[{"subnet": "${pods}"}]],
 "routes": [{"dst": "0.0.0.0/0"}]}}]}
 `
 
@@ -51,18 +51,18 @@ const cniConfig = `{"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": 
 // turns off what the machine itself would otherwise decide: evictions, swap and the removal of images.
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
-address: $address$
+address: ${address}
 port: 10250
 healthzBindAddress: 127.0.0.1
-authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: $ca$}}
+authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: ${ca}}}
 authorization: {mode: Webhook}
 cgroupDriver: cgroupfs
-cgroupRoot: /$cgroup$
+cgroupRoot: /${cgroup}
 failCgroupV1: false
 failSwapOn: false
 oomScoreAdj: 0
-containerRuntimeEndpoint: unix://$socket$
-clusterDNS: [$dns$]
+containerRuntimeEndpoint: unix://${socket}
+clusterDNS: [${dns}]
 clusterDomain: cluster.local
 resolvConf: /etc/resolv-node.conf
 imageGCHighThresholdPercent: 100
@@ -75,10 +75,10 @@ maxPods: 110
 const proxyConfig = `apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
 mode: nftables
-bindAddress: $address$
-hostnameOverride: $name$
+bindAddress: ${address}
+hostnameOverride: ${name}
 clusterCIDR: 10.244.0.0/16
-clientConnection: {kubeconfig: $kubeconfig$}
+clientConnection: {kubeconfig: ${kubeconfig}}
 healthzBindAddress: 127.0.0.1:10256
 metricsBindAddress: 127.0.0.1:10249
 conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
@@ -240,16 +240,8 @@ func (n *Node) makeCgroups() error {
 // removeCgroups removes them, with those of the node's pods: after a power cut, a kubelet that finds them retries each
 // of their containers for minutes.
 func (n *Node) removeCgroups() error {
-	dirs, err := hierarchies()
-	if err != nil {
-		return err
-	}
 	var errs []error
-	for _, h := range dirs {
-		dir := filepath.Join(h, n.cgroup())
-		if _, err := os.Stat(dir); err != nil {
-			continue
-		}
+	for _, dir := range fabric.Cgroups(n.cgroup()) {
 		var last error
 		_ = wait.PollUntilContextTimeout(context.Background(), 50*time.Millisecond, 5*time.Second, true,
 			func(context.Context) (bool, error) { // the kernel needs a moment to remove killed processes
@@ -281,11 +273,7 @@ func hierarchies() ([]string, error) {
 	return out, nil
 }
 
-// text replaces $name$ by its value.
+// text replaces ${name} by its value.
 func text(format string, values map[string]string) string {
-	var pairs []string
-	for k, v := range values {
-		pairs = append(pairs, "$"+k+"$", v)
-	}
-	return strings.NewReplacer(pairs...).Replace(format)
+	return os.Expand(format, func(name string) string { return values[name] })
 }

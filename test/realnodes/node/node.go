@@ -66,8 +66,8 @@ func Start(o Options) (*Node, error) {
 }
 
 func (n *Node) boot() error {
-	for _, step := range []func() error{n.makeCgroups, n.begin, n.connect, n.prepare, n.StartContainerd, n.importImages,
-		n.StartKubelet, n.startProxy} {
+	for _, step := range []func() error{n.makeCgroups, n.startInit, n.connect, n.prepare, n.StartContainerd,
+		n.importImages, n.StartKubelet, n.startProxy} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -75,8 +75,8 @@ func (n *Node) boot() error {
 	return nil
 }
 
-// begin starts the node's first process.
-func (n *Node) begin() error {
+// startInit starts the node's first process.
+func (n *Node) startInit() error {
 	requests, in, err := os.Pipe()
 	if err != nil {
 		return err

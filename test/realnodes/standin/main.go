@@ -2,7 +2,7 @@
 // containers that end in a particular way.
 //
 //	standin program         is the program of its container, which runs in the tests' process
-//	standin pause           waits until it is told to stop
+//	standin pause           waits for SIGTERM
 //	standin exit CODE TEXT  prints the text, and ends with the code
 //	standin say TEXT        writes the text to the termination log, and succeeds
 //	standin eat             allocates memory until the kernel kills it

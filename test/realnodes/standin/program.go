@@ -60,8 +60,8 @@ func runProgram() error {
 // inPod matches the mount of the container's termination log: its path on the node, and that in the container.
 var inPod = regexp.MustCompile(`/pods/([0-9a-f-]{36})/containers/([^/ ]+)/\S+ (\S+) `)
 
-// self is which container of which pod this is: the UID of the pod and the name of the container. The kubelet says it
-// nowhere else to every container.
+// self identifies this container by the UID of its pod and its name. The path of the termination log's mount has both;
+// the kubelet gives them to every container nowhere else.
 func self() (pod, container, terminationLog string, err error) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // looks for its socket.
 const registrar = "csi-node-driver-registrar"
 
-// register does what Kubernetes' node-driver-registrar does, with the same flags. It returns when it is told to stop.
+// register does what Kubernetes' node-driver-registrar does, with the same flags. It returns after SIGTERM.
 func register(args []string) error {
 	flags := flag.NewFlagSet(registrar, flag.ContinueOnError)
 	endpoint := flags.String("kubelet-registration-path", "", "")
