@@ -79,6 +79,7 @@ func (v *View) SetResources(rs []Resource) {
 	for i := range rs {
 		if n := v.Node(rs[i].Node); n != nil && n.Impostor() != "" {
 			rs[i].States, rs[i].InUse = nil, nil
+			rs[i].Connected, rs[i].StandAlone, rs[i].PromotionScore = nil, nil, nil
 		}
 	}
 	v.Resources, v.ResourcesKnown = rs, true
@@ -132,6 +133,8 @@ const (
 	FlagEvacuate = "EVACUATE"
 	FlagDiskless = "DISKLESS"
 	FlagInactive = "INACTIVE"
+	// FlagDrbdDelete is that of a resource whose DRBD layer is being removed.
+	FlagDrbdDelete = "DRBD_DELETE"
 )
 
 // Types of a node. The operator registers satellites; LINSTOR looks for none at the addresses of controllers and
@@ -290,7 +293,36 @@ type Resource struct {
 	Pools []string
 	// Connected reports for each peer's node name whether this side of DRBD's connection is up; nil while not known.
 	Connected map[string]bool
+	// StandAlone are the peers to which DRBD on this side does not try to connect any more, sorted: after a split brain,
+	// for example.
+	StandAlone []string
+	// PromotionScore is DRBD's measure of how good a Primary the resource would be: 10101 and above with all data at
+	// hand, 0 where DRBD refuses I/O. Nil while not known. A Primary whose I/O is suspended because it has lost the quorum
+	// is UpToDate and in use for LINSTOR: this number alone shows it (DRBD 9.3.3 with LINSTOR 1.33.3).
+	PromotionScore *int
+	// SkipsDisk reports whether LINSTOR keeps DRBD away from the disk (property DrbdOptions/SkipDisk), which it does by
+	// itself after an I/O error. The property stays when the disk is repaired.
+	SkipsDisk bool
 }
+
+// PropSkipDisk is the property of a resource that keeps DRBD away from its disk.
+const PropSkipDisk = "DrbdOptions/SkipDisk"
+
+// ConnectedTo reports whether this side of the connection to a node is up, and whether that is known.
+func (r *Resource) ConnectedTo(node string) (up, known bool) {
+	for peer, connected := range r.Connected {
+		if strings.EqualFold(peer, node) {
+			return connected, true
+		}
+	}
+	return false, false
+}
+
+// Refuses reports whether DRBD on this side does not try to connect to a node any more.
+func (r *Resource) Refuses(node string) bool { return listed(r.StandAlone, node) }
+
+// Unusable reports whether DRBD is known to refuse I/O to the resource: it has no quorum, or no access to good data.
+func (r *Resource) Unusable() bool { return r.PromotionScore != nil && *r.PromotionScore == 0 }
 
 // HasFlag reports whether the resource has the flag.
 func (r *Resource) HasFlag(f string) bool { return listed(r.Flags, f) }

@@ -14,6 +14,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/poolspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/copies"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/replica"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
@@ -237,12 +238,12 @@ func projectVolumes(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) {
 	var next volumespec.VolumesStatus
 	switch volumes, known := replica.Volumes(&s.Facts); {
 	case known:
-		counts := map[replica.VolumeState]int32{}
+		counts := map[copies.State]int32{}
 		for i := range volumes {
 			counts[volumes[i].State()]++
 		}
-		next.Healthy, next.Resyncing = counts[replica.VolumeHealthy], counts[replica.VolumeResyncing]
-		next.Degraded, next.Unavailable = counts[replica.VolumeDegraded], counts[replica.VolumeUnavailable]
+		next.Healthy, next.Resyncing = counts[copies.Healthy], counts[copies.Resyncing]
+		next.Degraded, next.Unavailable = counts[copies.Degraded], counts[copies.Unavailable]
 	case old != nil:
 		next = *old
 	}
@@ -275,10 +276,10 @@ func volumesHealthy(s *cluster.Snapshot) verdict {
 		return before
 	case !known:
 		return unknown(conditions.ReasonUnknown, "the replica states are not known yet")
-	case len(volumes) == 0 || volumes[0].State() == replica.VolumeHealthy:
+	case len(volumes) == 0 || volumes[0].State() == copies.Healthy:
 		return yes(conditions.ReasonAsExpected, "all volumes have all their replicas")
 	}
-	bad := slices.DeleteFunc(volumes, func(v replica.Volume) bool { return v.State() == replica.VolumeHealthy })
+	bad := slices.DeleteFunc(volumes, func(v copies.Volume) bool { return v.State() == copies.Healthy })
 	var names []string
 	for _, v := range first(bad, mostWorst) {
 		names = append(names, v.String())
@@ -287,6 +288,6 @@ func volumesHealthy(s *cluster.Snapshot) verdict {
 }
 
 // volumeReasons are the condition's reasons, by the state of the worst volume.
-var volumeReasons = map[replica.VolumeState]string{
-	replica.VolumeResyncing: "Resyncing", replica.VolumeDegraded: "Degraded", replica.VolumeUnavailable: "Unavailable",
+var volumeReasons = map[copies.State]string{
+	copies.Resyncing: "Resyncing", copies.Degraded: "Degraded", copies.Unavailable: "Unavailable",
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
 )
 
 // guardedPool has guards on its nodes.
@@ -127,6 +128,26 @@ func TestLastCopiesKeepTheirNode(t *testing.T) {
 	refused(e, "n1")
 	volumes.SetInUse("pvc-one", "n1", false) // its pod was evicted
 	drainNode(e, "n1")
+}
+
+// TestReplicasApartKeepTheirNodes: replicas that call themselves UpToDate but are not connected may differ. The
+// operator says so, and no node with one of them is drained until they are connected again.
+func TestReplicasApartKeepTheirNodes(t *testing.T) {
+	e := installed(t, 3, guardedPool)
+	waitGuards(e, "n1", "n2", "n3")
+	volume(e, "pvc-two", "n1", "n2")
+	volumes := e.Sim.World().Volumes()
+	volumes.SetLink("pvc-two", "n1", "n2", sim.StandAlone)
+	e.WaitStatus("VolumesHealthy tells of the replicas", func(s *v1alpha1.StorageClusterStatus) bool {
+		c := meta.FindStatusCondition(s.Conditions, conditions.VolumesHealthy)
+		return c != nil && c.Reason == "Degraded" && c.Message ==
+			"pvc-two has 1 of 2 replicas (n1 and n2 refuse to connect (StandAlone): their data may differ)"
+	})
+	e.Cordon("n2", true)
+	waitDrains(e, "n2: it has the last healthy replica of 1 volume: pvc-two; the replica of pvc-two on n1 is not connected")
+	refused(e, "n2")
+	volumes.SetLink("pvc-two", "n1", "n2", sim.Connected)
+	drainNode(e, "n2")
 }
 
 // TestNodeIsDrainedWhileItsObjectIsDeleted: Karpenter deletes the Node, which its finalizer keeps, and then drains it.

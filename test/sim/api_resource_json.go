@@ -205,14 +205,10 @@ func (c *call) drbdJSON(on placed, volume drbdVolumeJSON, known bool) *drbdJSON 
 		if peer == on.rsc {
 			continue
 		}
-		connection := drbdConnectionJSON{Connected: c.ctl.drbdUp(peer.node) && peer.diskState != stateUnknown,
-			Message: "Connecting"}
-		if connection.Connected {
-			connection.Message = "Connected"
-		}
-		d.Connections[peer.nodeName] = connection
+		state := c.db.connection(on.dfn, on.rsc, peer)
+		d.Connections[peer.nodeName] = drbdConnectionJSON{Connected: state == Connected, Message: state}
 	}
-	score := 10101
+	score := c.db.promotionScore(on.dfn, on.rsc)
 	may := on.rsc.good() && !on.rsc.inUse
 	d.PromotionScore, d.MayPromote = &score, &may
 	return d

@@ -23,6 +23,7 @@ type World struct {
 	events      eventQueue
 	closed      bool
 	machines    map[string]*Machine
+	links       map[drbdLink]string // those of DRBD's connections that are down
 	databases   map[string]*Database
 	exports     exports
 	controllers []*controller // those that live, in the order of their start
@@ -39,6 +40,7 @@ func NewWorld(o Options) *World {
 		opts:      o,
 		now:       o.Clock.Now(),
 		machines:  map[string]*Machine{},
+		links:     map[drbdLink]string{},
 		databases: map[string]*Database{},
 		exports:   exports{contents: map[digest]*content{}},
 	}

@@ -102,30 +102,6 @@ func DeletedWorld(t *testing.T, n int) *World {
 	return w
 }
 
-// copyOf is a copy of a volume: "pvc-1@n01 UpToDate" with flags after it. The state "-" is one that is not known,
-// "LOCAL" that of a copy without DRBD, for which LINSTOR reports none.
-func copyOf(text string) linstor.Resource {
-	words := strings.Fields(text)
-	name, node, _ := strings.Cut(words[0], "@")
-	r := linstor.Resource{Name: name, Node: node, Diskful: true, Flags: words[2:], Local: words[1] == "LOCAL"}
-	for _, state := range strings.Split(strings.TrimPrefix(words[1], "LOCAL"), ",") {
-		r.States = append(r.States, strings.TrimPrefix(state, "-"))
-	}
-	if r.HasFlag(linstor.FlagDiskless) {
-		r.Diskful = false
-	}
-	return r
-}
-
-// CopiesOf are several such copies.
-func CopiesOf(texts ...string) []linstor.Resource {
-	var out []linstor.Resource
-	for _, t := range texts {
-		out = append(out, copyOf(t))
-	}
-	return out
-}
-
 // Answer keeps an answer to a hold about an entry on a node as it is now. The prefix is remembered.PoolSkip or
 // remembered.PoolUseExisting.
 func Answer(w *World, prefix, entry, node, holdID string) {

@@ -20,6 +20,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/test/drbd/states"
 )
 
 // StorageIP is the annotation of an address, TalosImage what Talos calls itself.
@@ -184,7 +185,7 @@ func (w *World) LeavingSince(names ...string) {
 }
 
 // Spread are the copies that LINSTOR knows.
-func (w *World) Spread(texts ...string) { w.Linstor.View.Resources = CopiesOf(texts...) }
+func (w *World) Spread(texts ...string) { w.Linstor.View.Resources = states.Copies(texts...) }
 
 // Evacuating is a node that LINSTOR evacuates because the operator asked for it.
 func (w *World) Evacuating(name string) {
@@ -266,6 +267,7 @@ func (w *World) Copies(volumes ...string) {
 				linstor.Resource{Name: words[0], Node: n, Diskful: true, States: []string{"UpToDate"}})
 		}
 	}
+	states.Connect(v.Resources)
 }
 
 // CopyState changes the state of a copy.
@@ -273,6 +275,9 @@ func (w *World) CopyState(volume, node, state string) {
 	for i := range w.Linstor.View.Resources {
 		if r := &w.Linstor.View.Resources[i]; r.Name == volume && r.Node == node {
 			r.States = []string{state}
+			if state == "" { // a satellite that does not report one reports no connections either
+				r.Connected = nil
+			}
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/copies"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/secret"
 )
 
@@ -83,8 +84,8 @@ func (c *client) Resources(ctx context.Context, q linstor.ResourceQuery) ([]lins
 	o := read("resource_list", "list resources")
 	o.objects = slices.Concat(q.Nodes, q.Names)
 	o.query = url.Values{"nodes": q.Nodes, "resources": q.Names}
-	return list(ctx, c, o, path("view", "resources"), func(w *wireResource) (linstor.Resource, error) {
-		return w.resource(), named("a resource without a name or node", w.Name, w.Node)
+	return list(ctx, c, o, path("view", "resources"), func(w *copies.Wire) (linstor.Resource, error) {
+		return w.Resource(), named("a resource without a name or node", w.Name, w.Node)
 	})
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/test/drbd/states"
 )
 
 const (
@@ -42,6 +43,11 @@ func world(t *testing.T, copies ...string) *clustertest.World {
 
 func offline(node string) func(*clustertest.World) {
 	return func(w *clustertest.World) { w.Node(node).Status = linstor.StatusOffline }
+}
+
+// recorded is what a real LINSTOR reported with a real DRBD.
+func recorded(state string) func(*clustertest.World) {
+	return func(w *clustertest.World) { states.Show(w.T, w.Linstor.View, state, "n01", "n02", "n03") }
 }
 
 func cordon(nodes ...string) func(*clustertest.World) {
@@ -154,6 +160,22 @@ func TestDrains(t *testing.T) {
 		{"a copy elsewhere is behind", []string{"a@n01 UpToDate", "a@n02 UpToDate", "a@n03 Inconsistent"},
 			[]func(*clustertest.World){cordon("n01")}, nil,
 			"n01: n01 holds a replica of volume a, whose replica on n03 is not UpToDate"},
+		{"DRBD: the I/O is suspended here", nil, []func(*clustertest.World){cordon("n01"),
+			recorded("node-a-no-quorum-suspended")}, nil,
+			"n01: it has the last healthy replica of 1 volume: pvc-1; the replica of pvc-1 on n02 is not connected to it"},
+		{"DRBD: the I/O is suspended there", nil, []func(*clustertest.World){cordon("n02"),
+			recorded("second-node-promoted")}, nil, "n02: it has the last healthy replica of 1 volume: pvc-1; the replica"},
+		{"DRBD: the tie-breaker of a cut link", nil, []func(*clustertest.World){cordon("n03"),
+			recorded("node-a-no-quorum-suspended")}, nil,
+			"n03: n03 holds a replica of volume pvc-1 that is not connected to the one on n01"},
+		{"DRBD: a split brain", nil, []func(*clustertest.World){cordon("n02"), recorded("split-brain-StandAlone")}, nil,
+			"n02: it has the last healthy replica of 1 volume: pvc-2; the replica of pvc-2 on n01 is not connected to it"},
+		{"DRBD: the disk elsewhere failed", nil, []func(*clustertest.World){cordon("n01"),
+			recorded("failed-disk-node-b")}, nil, "n01: it has the last healthy replica of 1 volume: pvc-1"},
+		{"DRBD: the disk here failed", nil, []func(*clustertest.World){cordon("n02"), recorded("failed-disk-node-b")},
+			[]string{"n02"}, ""},
+		{"DRBD: another one has no power", nil, []func(*clustertest.World){cordon("n01"),
+			recorded("node-b-powered-off")}, nil, "n01: node n02 is down"},
 		{"one copy by design, in use", []string{"a@n01 UpToDate"},
 			[]func(*clustertest.World){cordon("n01"), inUse("a", "n01", ptr.To(true))}, nil,
 			"n01: it has the last healthy replica"},

@@ -23,6 +23,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/pods"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/copies"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/replica"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
@@ -219,8 +220,8 @@ func needs(s *cluster.Snapshot, v *linstor.View, m *cluster.Member) string {
 		}
 	}
 	if last := replica.Stranded(s, v, m.Name); len(last) > 0 {
-		return fmt.Sprintf("it has the last healthy replica of %s: %s", text.Amount(len(last), "volume", "volumes"),
-			text.QuoteList(last))
+		return fmt.Sprintf("it has the last healthy replica of %s: %s%s", text.Amount(len(last), "volume", "volumes"),
+			text.QuoteList(last), copies.Separated(v.Resources, m.Name, last))
 	}
 	return replica.ReplicationNeeds(s, m, nil, v.Resources)
 }

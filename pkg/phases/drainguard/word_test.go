@@ -17,6 +17,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	guards "github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
+	"github.com/linstor-dev/storagecluster-operator/test/drbd/states"
 )
 
 // TestTheWordIsGivenOnAFreshLook: what LINSTOR says now counts, not the view.
@@ -25,7 +26,7 @@ func TestTheWordIsGivenOnAFreshLook(t *testing.T) {
 	clustertest.Cordon(w, "n01")
 	in, r := w.Input()
 	now := *w.Linstor.View
-	now.Resources = clustertest.CopiesOf("a@n01 UpToDate", "a@n02 Outdated")
+	now.Resources = states.Copies("a@n01 UpToDate", "a@n02 Outdated")
 	r.Now = &now
 	var told []string
 	in.Announce = func(n step.Notice) { told = append(told, n.Reason+" "+n.Action) }

@@ -14,6 +14,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
+	"github.com/linstor-dev/storagecluster-operator/test/drbd/states"
 )
 
 // A satellite that was replaced a moment ago does not make the cluster Degraded, and does not make a Degraded one
@@ -99,7 +100,7 @@ func TestVolumesWithoutDRBD(t *testing.T) {
 		{"before an evacuation", func(*clustertest.World) {},
 			[]string{"LINSTOR cannot move volumes that do not use DRBD (a)", "copy the data"}, "up to date"},
 		{"with others", func(w *clustertest.World) {
-			w.Linstor.View.Resources = append(w.Linstor.View.Resources, clustertest.CopiesOf("b@n01 Outdated")...)
+			w.Linstor.View.Resources = append(w.Linstor.View.Resources, states.Copies("b@n01 Outdated")...)
 		}, []string{"LINSTOR cannot move volumes that do not use DRBD (a)", "the last replica of a, b"}, "nothing"},
 		{"during one", func(w *clustertest.World) {
 			w.Evacuating("n01")

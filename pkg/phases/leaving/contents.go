@@ -7,6 +7,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/copies"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/replica"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
@@ -20,7 +21,8 @@ type contents struct {
 	moving, used []string
 	// local are those without DRBD, which LINSTOR cannot move.
 	local []string
-	// unclear are those whose copy on the node is not known to be up to date.
+	// unclear are those whose copy on the node is not known to be up to date, or does not replicate to another one that
+	// is up to date as well: which of the two has the data is for an administrator to say.
 	unclear []string
 }
 
@@ -52,7 +54,7 @@ func contentsOf(v *linstor.View, node string) *contents {
 		if r.Local {
 			c.local = append(c.local, r.Name)
 		}
-		if r.Diskful && !r.UpToDate() {
+		if r.Diskful && (!r.UpToDate() || copies.Separated(v.Resources, node, []string{r.Name}) != "") {
 			c.unclear = append(c.unclear, r.Name)
 		}
 	}

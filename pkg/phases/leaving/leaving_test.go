@@ -15,6 +15,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
+	"github.com/linstor-dev/storagecluster-operator/test/drbd/states"
 )
 
 // A gone node is one of LINSTOR's that the operator made and Kubernetes has no more.
@@ -143,7 +144,7 @@ func TestContentsAreCountedAndNamed(t *testing.T) {
 		"1 replica (a)":     {"a@n01 UpToDate", "b@n02 UpToDate"},
 		"2 replicas (a, b)": {"b@n01 UpToDate", "a@n01 UpToDate"},
 	} {
-		v := &linstor.View{Resources: clustertest.CopiesOf(copies...)}
+		v := &linstor.View{Resources: states.Copies(copies...)}
 		if got := leaving.ContentsOf(v, "n01").String(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}

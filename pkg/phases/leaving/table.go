@@ -303,12 +303,12 @@ var departure = decisiontable.Table[*situation]{
 			outcome{step: stepMoving, message: says("its satellite is ONLINE again")}),
 		// LINSTOR deletes a copy that it does not know to be up to date, instead of moving it: that must not be the last.
 		rule("last-copy",
-			"the last replica of a volume may be on the node and is not known to be up to date, or a hold for this reason "+
-				"is open",
+			"the last replica of a volume may be on the node and is not known to be up to date or not connected to the "+
+				"others, or a hold for this reason is open",
 			func(c *situation) bool { return c.held() || len(c.dropped()) > 0 },
 			outcome{hold: v1alpha1.HoldLastReplicaAtRisk, volumes: (*situation).dropped, message: lastCopy((*situation).dropped,
-				"it may hold the last replica of %s, but that replica is not known to be up to date: LINSTOR would delete it "+
-					"instead of moving it")}),
+				"it may hold the last replica of %s, but that replica is not known to be up to date, or not connected to the "+
+					"others: LINSTOR would delete it instead of moving it")}),
 		rule("no-slot", "the maximum number of nodes is already being evacuated", func(c *situation) bool { return !c.slot },
 			outcome{message: says("waiting for the evacuation of other nodes (spec.nodes.maxConcurrentEvacuations)")}),
 		rule("evacuate", "nothing prevents the evacuation", nil,

@@ -17,6 +17,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/replica"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
+	"github.com/linstor-dev/storagecluster-operator/test/drbd/states"
 )
 
 // decided is what a scenario expects about n01, and which row decides so.
@@ -314,6 +315,22 @@ var leavingScenarios = []scenario{
 		spoil: func(w *clustertest.World) { w.Spread("a@n01 Outdated", "b@n01 UpToDate") },
 		want: decided{row: "last-copy", hold: atRisk, volumes: []string{"a"},
 			message: "it may hold the last replica of a, but that replica is not known to be up to date"}},
+	{name: "DRBD: a split brain, of which LINSTOR would delete one half",
+		spoil: func(w *clustertest.World) {
+			states.Show(w.T, w.Linstor.View, "split-brain-StandAlone", "n02", "n01", "n03")
+		},
+		want: decided{row: "last-copy", hold: atRisk, volumes: []string{"pvc-2"}, message: "or not connected to the others"}},
+	{name: "DRBD: the other node was promoted while the I/O is suspended here",
+		spoil: func(w *clustertest.World) {
+			states.Show(w.T, w.Linstor.View, "second-node-promoted", "n01", "n02", "n03")
+		},
+		want: decided{row: "last-copy", hold: atRisk, volumes: []string{"pvc-1"}, message: "or not connected to the others"}},
+	{name: "DRBD: its disk failed",
+		spoil: func(w *clustertest.World) {
+			states.Show(w.T, w.Linstor.View, "failed-disk-node-b", "n02", "n01", "n03")
+		},
+		want: decided{row: "evacuate", state: evacuating, step: leaving.StepEvacuate,
+			message: "requesting the evacuation of 2 replicas (pvc-1, pvc-2)"}},
 	{name: "one without DRBD", spoil: func(w *clustertest.World) { w.Spread("a@n01 Outdated"); local(w) },
 		want: decided{row: "last-copy", hold: atRisk, volumes: []string{"a"},
 			message: "LINSTOR cannot move volumes that do not use DRBD (a)"}},

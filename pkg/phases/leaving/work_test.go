@@ -14,6 +14,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/replica"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
+	"github.com/linstor-dev/storagecluster-operator/test/drbd/states"
 )
 
 // later is LINSTOR's view after something that the snapshot does not know yet.
@@ -69,7 +70,7 @@ func TestEvacuationLooksForLastCopiesFirst(t *testing.T) {
 	w := clustertest.Going(t)
 	in, r := w.Input()
 	err := clustertest.RunLeave(t, in, r, later(w, func(v *linstor.View, _ *linstor.Node) {
-		v.Resources = clustertest.CopiesOf("a@n01 Outdated", "a@n02 -")
+		v.Resources = states.Copies("a@n01 Outdated", "a@n02 -")
 	}))
 	var last *replica.LastReplicaError
 	if !errors.As(err, &last) || len(r.Calls) > 0 {
@@ -135,7 +136,7 @@ func TestANodeIsDeletedOnlyWhenItHoldsNothing(t *testing.T) {
 	}{
 		{name: "empty", now: func(*linstor.View, *linstor.Node) {}, want: []string{"delete node n01"}},
 		{name: "a copy has come",
-			now:   func(v *linstor.View, _ *linstor.Node) { v.Resources = clustertest.CopiesOf("a@n01 Diskless DISKLESS") },
+			now:   func(v *linstor.View, _ *linstor.Node) { v.Resources = states.Copies("a@n01 Diskless DISKLESS") },
 			fails: true},
 		{name: "a snapshot is there", now: func(*linstor.View, *linstor.Node) {}, snaps: []string{"a/s n01"}, fails: true},
 		{name: "the node came back",

@@ -179,6 +179,7 @@ func TestALeavingNodeGoesOnAfterTheAnswer(t *testing.T) {
 	}
 
 	w = going()
+	w.Spread("a@n02 -", "a@n03 UpToDate") // the new machine does not have the volume
 	w.Node("n02").Properties[remembered.MachineReplaced] = "new"
 	in, r := w.Input()
 	if l := w.LeaveOf("n02"); l.Hold != "" || !strings.Contains(l.Message, "which completes the removal of the node") {

@@ -20,6 +20,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/replica"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
+	"github.com/linstor-dev/storagecluster-operator/test/drbd/states"
 )
 
 func TestMachineReplaced(t *testing.T) {
@@ -179,7 +180,7 @@ func TestReplaceMachine(t *testing.T) {
 			calls: []string{"delete interface n02/default", "lose node n02"}},
 		{name: "not connected", spoil: func(w *clustertest.World) { w.Node("n02").Status = linstor.StatusOffline },
 			calls: []string{"delete interface n02/default", "lose node n02"}},
-		{name: "the last copy", copies: []string{"a@n02 -", "b@n02 UpToDate", "b@n01 UpToDate"},
+		{name: "the last copy", copies: []string{"a@n02 -", "b@n02 -", "b@n01 UpToDate"},
 			fails: "last up-to-date replica of 1 volume: a"},
 		{name: "the other is not whole", copies: []string{"a@n01 Inconsistent", "a@n02 -"},
 			fails: "last up-to-date replica"},
@@ -210,7 +211,7 @@ func TestReplaceMachine(t *testing.T) {
 				tc.spoil(w)
 			}
 			now := *w.Linstor.View
-			now.Resources, now.ResourcesKnown = clustertest.CopiesOf(tc.copies...), true
+			now.Resources, now.ResourcesKnown = states.Copies(tc.copies...), true
 			for i := range now.Resources {
 				switch c := &now.Resources[i]; c.Node {
 				case "n01":

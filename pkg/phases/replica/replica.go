@@ -3,9 +3,9 @@
 package replica
 
 import (
-	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,6 +14,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/copies"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
@@ -30,58 +31,16 @@ func (e *LastReplicaError) Error() string {
 		e.Node, text.Amount(len(e.Resources), "volume", "volumes"), text.ListSome(e.Resources))
 }
 
-// LastOn names the volumes that might have no good copy any more if the node went, sorted. The view has the
-// copies of all volumes that the node has a copy of.
-//
-// What is not known counts against the change: a copy elsewhere is good only if its satellite reports it UpToDate now,
-// and the copy on the node counts as possibly the good one unless it is known to be none. Somebody who has one copy
-// only, in whatever state, may still recover data from it.
+// LastOn names the volumes that might have no good copy any more if the node went, sorted. The view has the copies of
+// all volumes that the node has a copy of.
 func LastOn(s *cluster.Snapshot, v *linstor.View, node string) []string {
-	good, elsewhere := map[string]bool{}, map[string]bool{} // volumes with a good copy, or any, on another node
-	var here []*linstor.Resource
-	for i := range v.Resources {
-		r := &v.Resources[i]
-		key := strings.ToLower(r.Name)
-		switch {
-		case !r.Diskful:
-		case strings.EqualFold(r.Node, node):
-			here = append(here, r)
-		default:
-			elsewhere[key] = true
-			good[key] = good[key] || goodCopy(s, v, r)
-		}
-	}
-	var out []string
-	for _, r := range here {
-		if key := strings.ToLower(r.Name); !good[key] && (!worthless(r) || !elsewhere[key]) {
-			out = append(out, r.Name)
-		}
-	}
-	slices.Sort(out)
-	return out
+	return copies.LastOn(v.Resources, node, func(other string) bool { return stays(s, v, other) })
 }
-
-// goodCopy reports whether a copy can carry the volume alone: up to date, not going itself, and on a node that is
-// ONLINE and stays.
-func goodCopy(s *cluster.Snapshot, v *linstor.View, r *linstor.Resource) bool {
-	return r.UpToDate() && stays(s, v, r.Node) && !slices.ContainsFunc(going, r.HasFlag)
-}
-
-// going are flags of nodes, and of copies, that are to go or are switched off.
-var going = []string{linstor.FlagDelete, linstor.FlagEvicted, linstor.FlagInactive, linstor.FlagEvacuate}
 
 // stays reports whether a node is ONLINE and is to stay.
 func stays(s *cluster.Snapshot, v *linstor.View, node string) bool {
 	n, m := v.Node(node), s.MemberByName(node)
-	return n != nil && n.Online() && (m == nil || m.Selected) && !slices.ContainsFunc(going, n.HasFlag)
-}
-
-// worthless reports whether a copy is known to be no copy of a whole: DRBD says of every volume that it is half
-// written or that the disk is gone. An outdated copy is old, but whole.
-func worthless(r *linstor.Resource) bool {
-	return len(r.States) > 0 && !slices.ContainsFunc(r.States, func(state string) bool {
-		return state != "Inconsistent" && state != "Diskless" && state != "Failed"
-	})
+	return n != nil && n.Online() && (m == nil || m.Selected) && !copies.Going(n.Flags)
 }
 
 // LastReplicasOn names the volumes whose last good copy would go with the node, as far as the view knows.
@@ -98,12 +57,12 @@ func LastReplicasOn(s *cluster.Snapshot, node string) []string {
 // A volume that has lost its other copies is none of these: the node that has what remains may not come back. Of a
 // volume without DRBD it is not known whether it is used: only pods on the node can, and those go with it.
 func Stranded(s *cluster.Snapshot, v *linstor.View, node string) []string {
-	copies, idle := map[string]int{}, map[string]bool{}
+	counts, idle := map[string]int{}, map[string]bool{}
 	for i := range v.Resources {
 		r := &v.Resources[i]
 		key := strings.ToLower(r.Name)
 		if r.Diskful {
-			copies[key]++
+			counts[key]++
 		}
 		unused := r.Local || r.InUse != nil && !*r.InUse
 		if before, seen := idle[key]; !seen || before {
@@ -112,7 +71,7 @@ func Stranded(s *cluster.Snapshot, v *linstor.View, node string) []string {
 	}
 	return slices.DeleteFunc(LastOn(s, v, node), func(name string) bool {
 		key := strings.ToLower(name)
-		return copies[key] == 1 && idle[key] && v.PlaceCounts[key] <= 1
+		return counts[key] == 1 && idle[key] && v.PlaceCounts[key] <= 1
 	})
 }
 
@@ -163,27 +122,27 @@ func CopiesWith(ctx context.Context, in *step.Input, node string) (here, all []l
 	return here, all, err
 }
 
-// ReplicationNeeds says why replication cannot do without a member for a moment; "" if it can. Every other copy of the
-// member's volumes must have all data, and be on a node that is not restarted at the same time. Without DRBD, nothing
-// is replicated, and a copy on one node says nothing about one on another.
+// ReplicationNeeds says why replication cannot do without a member for a moment; "" if it can. Every other replica of
+// the member's volumes must have all data, be connected to the member's, and be on a node that is not restarted at the
+// same time. Without DRBD, nothing is replicated, and a replica on one node says nothing about one on another.
 //
-// LINSTOR does not know the copies of satellites whose version is not its own. These count unless a satellite that it
-// does know misses the connection to them.
+// LINSTOR does not know the replicas of satellites whose version is not its own. These count unless a satellite that
+// it does know misses the connection to them. A replica that has no connection at all has none to lose.
 func ReplicationNeeds(
-	s *cluster.Snapshot, m *cluster.Member, together []*cluster.Member, copies []linstor.Resource,
+	s *cluster.Snapshot, m *cluster.Member, together []*cluster.Member, all []linstor.Resource,
 ) string {
-	if copies == nil {
+	if all == nil {
 		return "it is unknown which replicas are UpToDate"
 	}
-	mine := map[string]bool{}
-	for i := range copies {
-		if strings.EqualFold(copies[i].Node, m.Name) {
-			mine[copies[i].Name] = true
+	mine := map[string]*linstor.Resource{}
+	for i := range all {
+		if strings.EqualFold(all[i].Node, m.Name) {
+			mine[all[i].Name] = &all[i]
 		}
 	}
-	for i := range copies {
-		c := &copies[i]
-		if !mine[c.Name] || strings.EqualFold(c.Node, m.Name) || !c.Diskful || c.Local {
+	for i := range all {
+		c := &all[i]
+		if mine[c.Name] == nil || strings.EqualFold(c.Node, m.Name) || !c.Diskful || c.Local {
 			continue
 		}
 		for _, other := range together {
@@ -191,9 +150,13 @@ func ReplicationNeeds(
 				return fmt.Sprintf("%s and %s both hold a replica of volume %s", m.Name, other.Name, c.Name)
 			}
 		}
-		if !c.UpToDate() && !hiddenCopy(s, c, copies) {
+		if !c.UpToDate() && !hiddenCopy(s, c, all) {
 			return fmt.Sprintf("%s holds a replica of volume %s, whose replica on %s is not UpToDate%s", m.Name, c.Name, c.Node,
 				withoutNode(s, c.Node))
+		}
+		up, known := copies.Linked(mine[c.Name], c)
+		if known && !up && slices.Contains(slices.Collect(maps.Values(mine[c.Name].Connected)), true) {
+			return fmt.Sprintf("%s holds a replica of volume %s that is not connected to the one on %s", m.Name, c.Name, c.Node)
 		}
 	}
 	return ""
@@ -215,14 +178,14 @@ func withoutNode(s *cluster.Snapshot, node string) string {
 }
 
 // hiddenCopy reports whether LINSTOR lacks the state of a copy only because the satellite waits for its upgrade.
-func hiddenCopy(s *cluster.Snapshot, c *linstor.Resource, copies []linstor.Resource) bool {
+func hiddenCopy(s *cluster.Snapshot, c *linstor.Resource, all []linstor.Resource) bool {
 	m := s.MemberByName(c.Node)
 	if m == nil || !m.PodReady || s.RightVersion(m) {
 		return false
 	}
-	for i := range copies {
-		if peer := &copies[i]; peer.Name == c.Name {
-			if connected, known := peer.Connected[c.Node]; known && !connected {
+	for i := range all {
+		if peer := &all[i]; peer.Name == c.Name {
+			if connected, known := peer.ConnectedTo(c.Node); known && !connected {
 				return false
 			}
 		}
@@ -232,56 +195,17 @@ func hiddenCopy(s *cluster.Snapshot, c *linstor.Resource, copies []linstor.Resou
 
 // LookAtCopies looks at LINSTOR once more, right before replication is cut: the view is a little old.
 func LookAtCopies(ctx context.Context, in *step.Input, m *cluster.Member, together []*cluster.Member) (string, error) {
-	copies, err := in.API.Resources(ctx, linstor.ResourceQuery{})
+	all, err := in.API.Resources(ctx, linstor.ResourceQuery{})
 	if err != nil {
 		return "", fmt.Errorf("check the replicas of volumes before restarting the satellite on node %s: %w", m.Name, err)
 	}
-	return ReplicationNeeds(in.Snapshot, m, together, copies), nil
-}
-
-// VolumeState is how well a volume is, the best first.
-type VolumeState int
-
-// States of volumes.
-const (
-	VolumeHealthy VolumeState = iota
-	VolumeResyncing
-	VolumeDegraded
-	VolumeUnavailable
-)
-
-// Volume is a volume with its copies, clients and tie-breakers aside.
-type Volume struct {
-	Name string
-	// Copies are all of them; Good are up to date, Syncing are being brought up to date, New are on ONLINE nodes and have
-	// no state yet: LINSTOR reports one some moments after it has made a copy.
-	Copies, Good, Syncing, New int
-}
-
-// State judges the volume.
-func (v *Volume) State() VolumeState {
-	switch {
-	case v.New == v.Copies:
-		return VolumeResyncing // not "unavailable", at which somebody would be woken for each volume that is made
-	case v.Good == 0:
-		return VolumeUnavailable
-	case v.Good == v.Copies:
-		return VolumeHealthy
-	case v.Good+v.Syncing == v.Copies:
-		return VolumeResyncing
-	default:
-		return VolumeDegraded
-	}
-}
-
-func (v *Volume) String() string {
-	return fmt.Sprintf("%s has %d of %d replicas", v.Name, v.Good, v.Copies)
+	return ReplicationNeeds(in.Snapshot, m, together, all), nil
 }
 
 // Volumes are all volumes that have a copy, the worst first; known is false where the view does not say, or shows no
 // copy well since LINSTOR has just begun to answer. One that is being deleted or has clients alone has no copy that
 // could be well or not.
-func Volumes(s *cluster.Facts) (volumes []Volume, known bool) {
+func Volumes(s *cluster.Facts) (volumes []copies.Volume, known bool) {
 	v := s.Linstor.View
 	switch {
 	case v == nil:
@@ -291,67 +215,11 @@ func Volumes(s *cluster.Facts) (volumes []Volume, known bool) {
 	case !v.ResourcesKnown, s.Connecting():
 		return nil, false
 	}
-	byName := map[string][]*linstor.Resource{}
-	for i := range v.Resources {
-		r := &v.Resources[i]
-		byName[r.Name] = append(byName[r.Name], r)
-	}
-	for name, copies := range byName {
-		if judged := judgeVolume(v, name, copies); judged.Copies > 0 {
-			volumes = append(volumes, judged)
-		}
-	}
-	slices.SortFunc(volumes, func(a, b Volume) int {
-		return cmp.Or(cmp.Compare(b.State(), a.State()), cmp.Compare(a.Name, b.Name))
-	})
-	return volumes, true
-}
-
-func judgeVolume(v *linstor.View, name string, copies []*linstor.Resource) Volume {
-	out := Volume{Name: name}
-	for _, r := range copies {
-		if !r.Diskful || r.HasFlag(linstor.FlagDelete) {
-			continue
-		}
-		out.Copies++
-		switch {
-		case r.UpToDate(), r.Local && Online(v, r.Node), heardOf(v, r, copies):
-			out.Good++
-		case syncing(r):
-			out.Syncing++
-		case Online(v, r.Node) && !hasState(r):
-			out.New++
-		}
-	}
-	return out
+	return copies.Volumes(v.Resources, func(node string) bool { return Online(v, node) }), true
 }
 
 // Online reports whether a view has the node and shows it ONLINE.
 func Online(v *linstor.View, node string) bool {
 	n := v.Node(node)
 	return n != nil && n.Online()
-}
-
-// hasState reports whether LINSTOR says anything of how well a copy is.
-func hasState(r *linstor.Resource) bool {
-	return slices.ContainsFunc(r.States, func(s string) bool { return s != "" })
-}
-
-// heardOf reports whether nobody but LINSTOR has lost sight of a copy: its satellite reports nothing, as while it is
-// restarted, but DRBD on a node with an up-to-date copy is connected to it.
-func heardOf(v *linstor.View, r *linstor.Resource, copies []*linstor.Resource) bool {
-	if Online(v, r.Node) || hasState(r) {
-		return false
-	}
-	return slices.ContainsFunc(copies, func(peer *linstor.Resource) bool {
-		return peer.UpToDate() && peer.Connected[r.Node]
-	})
-}
-
-// syncing reports whether a copy is being brought up to date. LINSTOR appends how far it is to DRBD's state
-// (linstor-server, DrbdVolume).
-func syncing(r *linstor.Resource) bool {
-	return len(r.States) > 0 && !slices.ContainsFunc(r.States, func(s string) bool {
-		return s != "UpToDate" && s != "Inconsistent" && !strings.HasPrefix(s, "SyncTarget")
-	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/replica"
+	"github.com/linstor-dev/storagecluster-operator/test/drbd/states"
 )
 
 func TestLastReplicas(t *testing.T) {
@@ -50,7 +51,7 @@ func TestLastReplicas(t *testing.T) {
 			v := w.Linstor.View
 			v.Nodes["off"] = &linstor.Node{Name: "off", Status: linstor.StatusOffline}
 			v.Nodes["leaves"] = &linstor.Node{Name: "leaves", Status: linstor.StatusOnline}
-			v.SetResources(clustertest.CopiesOf(tc.copies...))
+			v.SetResources(states.Copies(tc.copies...))
 			s := w.Snapshot()
 			s.Members = slices.Insert(s.Members, 0, &cluster.Member{Name: "leaves"})
 			if d := cmp.Diff(tc.want, replica.LastReplicasOn(s, "n01")); d != "" {
@@ -65,7 +66,7 @@ func TestCheckLastReplicasLooksAgain(t *testing.T) {
 	in, r := w.Input()
 	check := func(copies ...string) error {
 		now := *w.Linstor.View
-		now.Resources = clustertest.CopiesOf(copies...)
+		now.Resources = states.Copies(copies...)
 		r.Now = &now
 		return replica.CheckLastReplicas(t.Context(), in, "n01")
 	}
@@ -106,7 +107,7 @@ func TestLastReplicaErrorNamesSome(t *testing.T) {
 // A view that does not know of copies names no volumes: it is for the task itself to look.
 func TestLastReplicasNeedAView(t *testing.T) {
 	s := clustertest.NewWorld(t, 2).Snapshot()
-	s.Linstor.View.SetResources(clustertest.CopiesOf("a@n01 UpToDate"))
+	s.Linstor.View.SetResources(states.Copies("a@n01 UpToDate"))
 	s.Linstor.View.ResourcesKnown = false
 	if names := replica.LastReplicasOn(s, "n01"); names != nil {
 		t.Errorf("copies are not known, and these are named: %v", names)
@@ -131,7 +132,7 @@ func TestFreshCopies(t *testing.T) {
 	w := clustertest.NewWorld(t, 3)
 	in, r := w.Input()
 	now := *w.Linstor.View
-	now.Resources = clustertest.CopiesOf("a@n01 UpToDate", "a@n02 UpToDate", "b@n02 UpToDate")
+	now.Resources = states.Copies("a@n01 UpToDate", "a@n02 UpToDate", "b@n02 UpToDate")
 	r.Now = &now
 	if v, err := replica.FreshCopies(t.Context(), in, "n03"); v != nil || err != nil {
 		t.Errorf("a node without copies: %+v, %v", v, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/restored"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/test/drbd/states"
 )
 
 const (
@@ -93,7 +94,7 @@ func TestStop(t *testing.T) {
 func TestLists(t *testing.T) {
 	w := world(t)
 	now := *w.Linstor.View
-	now.Resources = clustertest.CopiesOf("pvc-1@n01 UpToDate", "pvc-1@n02 Outdated")
+	now.Resources = states.Copies("pvc-1@n01 UpToDate", "pvc-1@n02 Outdated")
 	in, r := w.Input()
 	r.Now = &now
 	if err := restored.Stop(t.Context(), in); err != nil || len(r.Applied) != 1 {
@@ -106,7 +107,7 @@ func TestLists(t *testing.T) {
 		t.Errorf("%+v", r.Applied[0])
 	}
 	for i := range 20000 {
-		now.Resources = append(now.Resources, clustertest.CopiesOf(fmt.Sprintf("pvc-%d@n01 UpToDate", i))...)
+		now.Resources = append(now.Resources, states.Copies(fmt.Sprintf("pvc-%d@n01 UpToDate", i))...)
 	}
 	in, r = w.Input()
 	r.Now = &now

@@ -18,6 +18,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/test/drbd/states"
 )
 
 // precheckScenarios are about the step before the edge.
@@ -41,6 +42,9 @@ func precheckScenarios() []scenario {
 			w.Copies()
 			w.Spread(volume + "@n01 LOCAL")
 		}
+	}
+	recorded := func(state string) func(*clustertest.World) {
+		return func(w *clustertest.World) { states.Show(w.T, w.Linstor.View, state, "n01", "n02", "n03") }
 	}
 	removed := func(volume string) func(*clustertest.World) {
 		return func(w *clustertest.World) {
@@ -66,6 +70,13 @@ func precheckScenarios() []scenario {
 			says: "the replica of volume a on node n02 is in an unknown state"},
 		{name: "a copy is being removed", spoil: removed("a"), rule: "blocked",
 			says: "the replica of volume a on node n01 is being removed"},
+		{name: "DRBD: suspended I/O", spoil: recorded("node-a-no-quorum-suspended"), rule: "blocked",
+			says: "volume pvc-1: DRBD blocks its I/O on n01; n01 and n02 are not connected"},
+		{name: "DRBD: a split brain", spoil: recorded("split-brain-StandAlone"), rule: "blocked",
+			says: "volume pvc-2: n01 and n02 refuse to connect (StandAlone): their data may differ"},
+		{name: "DRBD: a failed disk", spoil: recorded("failed-disk-node-b"), rule: "blocked",
+			says: "the replica of volume pvc-1 on node n02 is Diskless"},
+		{name: "DRBD: all well", spoil: recorded("healthy-in-use"), rule: "fit"},
 		{name: "a volume without DRBD", spoil: withoutDRBD("a"), rule: "fit"},
 		{name: "a volume without DRBD is being removed", spoil: all(withoutDRBD("a"), removed("a")), rule: "blocked",
 			says: "the replica of volume a on node n01 is being removed"},

@@ -11,25 +11,11 @@ import (
 	"strings"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/copies"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/linstorclient"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
-
-// resource is a volume's copy on one node, as LINSTOR's API shows it.
-type resource struct {
-	Name  string   `json:"name"`
-	Node  string   `json:"node_name"`
-	Flags []string `json:"flags"`
-	State struct {
-		InUse *bool `json:"in_use"`
-	} `json:"state"`
-	Volumes []struct {
-		State struct {
-			Disk string `json:"disk_state"`
-		} `json:"state"`
-	} `json:"volumes"`
-	Message string `json:"message"` // of an error in place of a resource
-}
 
 // satellite is a node, as LINSTOR's API shows it.
 type satellite struct {
@@ -37,21 +23,6 @@ type satellite struct {
 	Status  string   `json:"connection_status"`
 	Flags   []string `json:"flags"`
 	Message string   `json:"message"`
-}
-
-// diskful reports whether the copy has data, or shall have it.
-func (r *resource) diskful() bool {
-	return !linstorclient.Diskless(r.Flags)
-}
-
-// disks reports whether all volumes of the copy are known to be in one of these states. What is not known is in none.
-func (r *resource) disks(states ...string) bool {
-	for _, v := range r.Volumes {
-		if !slices.Contains(states, v.State.Disk) {
-			return false
-		}
-	}
-	return len(r.Volumes) > 0
 }
 
 // parse reads a list of LINSTOR's. What has no name is no entry, but an error.
@@ -70,19 +41,24 @@ func parse[T any](data []byte, what string, entry func(*T) (bool, string)) ([]T,
 }
 
 // query asks LINSTOR's client for a list.
-func query[T any](ctx context.Context, linstor Linstor, what string, entry func(*T) (bool, string),
+func query[T any](ctx context.Context, client Linstor, what string, entry func(*T) (bool, string),
 	args ...string) ([]T, error) {
-	data, err := linstor(ctx, linstorclient.JSON(args...)...)
+	data, err := client(ctx, linstorclient.JSON(args...)...)
 	if err != nil {
 		return nil, err
 	}
 	return parse(data, what, entry)
 }
 
-func resourcesBy(ctx context.Context, linstor Linstor, filter string, names ...string) ([]resource, error) {
-	return query(ctx, linstor, "resources",
-		func(r *resource) (bool, string) { return r.Name != "" && r.Node != "", r.Message },
+func resourcesBy(ctx context.Context, client Linstor, filter string, names ...string) ([]linstor.Resource, error) {
+	list, err := query(ctx, client, "resources",
+		func(r *copies.Wire) (bool, string) { return r.Name != "" && r.Node != "", r.Message },
 		append([]string{"resource", "list", filter}, names...)...)
+	var out []linstor.Resource
+	for i := range list {
+		out = append(out, list[i].Resource())
+	}
+	return out, err
 }
 
 // Copies are what LINSTOR has on a node.
@@ -98,88 +74,74 @@ type Copies struct {
 // atOnce is how many volumes LINSTOR is asked about in one call: their names are a URL of some kilobytes.
 const atOnce = 100
 
-// copiesOn finds out what is on a node. It judges copies as the operator does (pkg/phases/replica): what is not known
-// counts against the node. LINSTOR is asked about the volumes of this node only, because the list of all copies of a
-// large cluster is tens of megabytes.
-func copiesOn(ctx context.Context, linstor Linstor, node string, leaving []v1alpha1.LeavingNode) (*Copies, error) {
+// copiesOn finds out what is on a node, judged as the operator does. LINSTOR is asked about the volumes of this node
+// only, because the list of all copies of a large cluster is tens of megabytes.
+func copiesOn(ctx context.Context, client Linstor, node string, leaving []v1alpha1.LeavingNode) (*Copies, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	here, err := resourcesBy(ctx, linstor, "--nodes", node)
+	here, err := resourcesBy(ctx, client, "--nodes", node)
 	if err != nil {
 		return nil, err
 	}
 	out := &Copies{}
 	var names []string
-	here = slices.DeleteFunc(here, func(r resource) bool { return !same(r.Node, node) })
+	here = slices.DeleteFunc(here, func(r linstor.Resource) bool { return !same(r.Node, node) })
 	for i := range here {
 		r := &here[i]
-		if r.State.InUse != nil && *r.State.InUse {
+		if r.InUse != nil && *r.InUse {
 			out.InUse = append(out.InUse, r.Name)
 		}
-		if r.diskful() {
+		if r.Diskful {
 			names = append(names, r.Name)
 		}
 	}
 	out.All = len(names)
-	good, elsewhere, err := others(ctx, linstor, node, names, leaving)
+	others, stays, err := elsewhere(ctx, client, node, names, leaving)
 	if err != nil {
 		return nil, err
 	}
-	for i := range here {
-		r := &here[i]
-		// A copy that is known to be no whole one is not the last one, if there is any other.
-		worthless := r.disks("Inconsistent", "Diskless", "Failed")
-		if key := strings.ToLower(r.Name); r.diskful() && !good[key] && (!worthless || !elsewhere[key]) {
-			out.Last = append(out.Last, r.Name)
-		}
-	}
-	slices.Sort(out.Last)
+	out.Last = copies.LastOn(append(here, others...), node, stays)
 	slices.Sort(out.InUse)
 	return out, nil
 }
 
-// others are the volumes with a good copy, and with any, on another node, in lower case.
-func others(ctx context.Context, linstor Linstor, node string, names []string, leaving []v1alpha1.LeavingNode) (good,
-	elsewhere map[string]bool, err error) {
-	good, elsewhere = map[string]bool{}, map[string]bool{}
+// elsewhere are the resources of these volumes on other nodes, and which nodes are ONLINE and are to stay.
+func elsewhere(ctx context.Context, client Linstor, node string, names []string, leaving []v1alpha1.LeavingNode,
+) (others []linstor.Resource, stays func(string) bool, err error) {
 	if len(names) == 0 {
-		return good, elsewhere, nil
+		return nil, func(string) bool { return false }, nil
 	}
-	list, err := query(ctx, linstor, "nodes", func(n *satellite) (bool, string) { return n.Name != "", n.Message },
+	list, err := query(ctx, client, "nodes", func(n *satellite) (bool, string) { return n.Name != "", n.Message },
 		"node", "list")
 	if err != nil {
 		return nil, nil, err
 	}
-	stays := map[string]bool{}
+	staying := map[string]bool{}
 	for i := range list {
 		n := &list[i]
-		stays[strings.ToLower(n.Name)] = n.Status == "ONLINE" && !linstorclient.Leaves(n.Flags) &&
+		staying[strings.ToLower(n.Name)] = n.Status == linstor.StatusOnline && !copies.Going(n.Flags) &&
 			!slices.ContainsFunc(leaving, func(l v1alpha1.LeavingNode) bool { return same(l.Name, n.Name) })
 	}
 	for some := range slices.Chunk(names, atOnce) {
-		all, err := resourcesBy(ctx, linstor, "--resources", some...)
+		all, err := resourcesBy(ctx, client, "--resources", some...)
 		if err != nil {
 			return nil, nil, err
 		}
 		for i := range all {
-			r := &all[i]
-			if same(r.Node, node) || !r.diskful() {
-				continue
+			if !same(all[i].Node, node) {
+				others = append(others, all[i])
 			}
-			key := strings.ToLower(r.Name)
-			elsewhere[key] = true
-			good[key] = good[key] || r.disks("UpToDate") && !linstorclient.Leaves(r.Flags) && stays[strings.ToLower(r.Node)]
 		}
 	}
-	return good, elsewhere, nil
+	return others, func(name string) bool { return staying[strings.ToLower(name)] }, nil
 }
 
 // same compares names as LINSTOR does, in which case means nothing.
 func same(a, b string) bool { return strings.EqualFold(a, b) }
 
 // consequences says what it means for volumes that a node goes away, for a while or for good.
-func consequences(ctx context.Context, linstor Linstor, st *v1alpha1.NodesStatus, node string, forGood bool) []string {
-	c, err := copiesOn(ctx, linstor, node, st.Leaving)
+func consequences(ctx context.Context, client Linstor, st *v1alpha1.NodesStatus, node string, forGood bool) []string {
+	c, err := copiesOn(ctx, client, node, st.Leaving)
 	if err != nil {
 		if errors.Is(err, context.Canceled) {
 			return nil

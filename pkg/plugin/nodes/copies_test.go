@@ -12,7 +12,14 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/exit"
 )
 
-const good = `"volumes":[{"state":{"disk_state":"UpToDate"}}]`
+const good = `"volumes":[{"state":{"disk_state":"UpToDate"}}],` + linked
+
+// linked connects a copy to those on the nodes that the tests use.
+const linked = `"layer_object":{"type":"DRBD","drbd":{"connections":{"node-1":{"connected":true},` +
+	`"node-2":{"connected":true},"node-3":{"connected":true},"node-4":{"connected":true}}}}`
+
+const apart = `"volumes":[{"state":{"disk_state":"UpToDate"}}],"layer_object":{"type":"DRBD","drbd":{"connections":` +
+	`{"node-2":{"connected":false,"message":"StandAlone"}}}}`
 
 // TestGoodCopy: the copy elsewhere counts only if it is one that the operator would rely on.
 func TestGoodCopy(t *testing.T) {
@@ -20,6 +27,7 @@ func TestGoodCopy(t *testing.T) {
 	for name, c := range map[string]struct{ elsewhere, want string }{
 		"good":            {`"node_name":"node-1",` + good, "Each of these volumes also has an up-to-date replica on"},
 		"other case":      {`"node_name":"NODE-1",` + good, "Each of these volumes also has an up-to-date replica on"},
+		"split brain":     {`"node_name":"node-1",` + apart, last},
 		"being deleted":   {`"node_name":"node-1","flags":["DELETE"],` + good, last},
 		"losing its DRBD": {`"node_name":"node-1","flags":["DRBD_DELETE"],` + good, last},
 		"being evacuated": {`"node_name":"node-1","flags":["EVACUATE"],` + good, last},

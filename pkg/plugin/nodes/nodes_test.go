@@ -23,8 +23,10 @@ import (
 // resources is what LINSTOR's client prints: pvc-1 has a good copy elsewhere, pvc-2 has an outdated one there, pvc-3
 // is on node-2 alone and in use, pvc-4 has nothing but a diskless resource there.
 const resources = `[[
-{"name":"pvc-1","node_name":"node-1","volumes":[{"state":{"disk_state":"UpToDate"}}]},
-{"name":"pvc-1","node_name":"node-2","state":{"in_use":false},"volumes":[{"state":{"disk_state":"UpToDate"}}]},
+{"name":"pvc-1","node_name":"node-1","volumes":[{"state":{"disk_state":"UpToDate"}}],
+ "layer_object":{"type":"DRBD","drbd":{"connections":{"node-2":{"connected":true}}}}},
+{"name":"pvc-1","node_name":"node-2","state":{"in_use":false},"volumes":[{"state":{"disk_state":"UpToDate"}}],
+ "layer_object":{"type":"DRBD","drbd":{"connections":{"node-1":{"connected":true}}}}},
 {"name":"pvc-2","node_name":"Node-2","volumes":[{"state":{"disk_state":"UpToDate"}}]},
 {"name":"pvc-2","node_name":"node-3","volumes":[{"state":{"disk_state":"Outdated"}}]},
 {"name":"pvc-3","node_name":"node-2","state":{"in_use":true},"volumes":[{"state":{"disk_state":"UpToDate"}}]},

@@ -1,4 +1,4 @@
-package restclient
+package copies
 
 import (
 	"encoding/json"
@@ -13,11 +13,11 @@ func TestResourcesWithoutDRBD(t *testing.T) {
 		`{"name":"a","node_name":"n1","layer_object":{"type":"CACHE","children":[{"type":"DRBD","children":[]}]}}`: false,
 		`{"name":"a","node_name":"n1"}`: false,
 	} {
-		var w wireResource
+		var w Wire
 		if err := json.Unmarshal([]byte(body), &w); err != nil {
 			t.Fatal(err)
 		}
-		if got := w.resource().Local; got != local {
+		if got := w.Resource().Local; got != local {
 			t.Errorf("%s: local %t", body, got)
 		}
 	}
