@@ -297,8 +297,8 @@ type Resource struct {
 	// for example.
 	StandAlone []string
 	// PromotionScore is DRBD's measure of how good a Primary the resource would be: 10101 and above with all data at
-	// hand, 0 where DRBD refuses I/O. Nil while not known. A Primary whose I/O is suspended because it has lost the quorum
-	// is UpToDate and in use for LINSTOR: this number alone shows it (DRBD 9.3.3 with LINSTOR 1.33.3).
+	// hand, 0 where DRBD refuses I/O. Nil while not known. A Primary whose I/O is suspended because it has lost the
+	// quorum is UpToDate and in use for LINSTOR: this number alone shows it (DRBD 9.3.3 with LINSTOR 1.33.3).
 	PromotionScore *int
 	// SkipsDisk reports whether LINSTOR keeps DRBD away from the disk (property DrbdOptions/SkipDisk), which it does by
 	// itself after an I/O error. The property stays when the disk is repaired.

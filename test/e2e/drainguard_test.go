@@ -144,7 +144,8 @@ func TestReplicasApartKeepTheirNodes(t *testing.T) {
 			"pvc-two has 1 of 2 replicas (n1 and n2 refuse to connect (StandAlone): their data may differ)"
 	})
 	e.Cordon("n2", true)
-	waitDrains(e, "n2: it has the last healthy replica of 1 volume: pvc-two; the replica of pvc-two on n1 is not connected")
+	waitDrains(e, "n2: it has the last healthy replica of 1 volume: pvc-two; "+
+		"the replica of pvc-two on n1 is not connected")
 	refused(e, "n2")
 	volumes.SetLink("pvc-two", "n1", "n2", sim.Connected)
 	drainNode(e, "n2")

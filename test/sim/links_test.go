@@ -16,7 +16,8 @@ func TestPromotionScore(t *testing.T) {
 		db := &Database{world: w, content: content{nodes: map[string]*node{}}}
 		dfn := &rscDfn{name: "pvc", resources: map[string]*resource{}}
 		for _, r := range s.Resources {
-			dfn.resources[key(r.Node)] = &resource{node: key(r.Node), nodeName: r.Node, diskState: r.States[0], diskless: !r.Diskful}
+			dfn.resources[key(r.Node)] = &resource{node: key(r.Node), nodeName: r.Node, diskState: r.States[0],
+				diskless: !r.Diskful}
 			db.nodes[key(r.Node)] = &node{name: r.Node, machine: r.Node}
 			m := w.AddMachine(MachineSpec{Name: r.Node, Address: "10.0.0.1"})
 			m.adjusted, m.module = true, "9.3.3"

@@ -94,7 +94,8 @@ func TestOneSideOrSilent(t *testing.T) {
 		a, b linstor.Resource
 		last bool // on b
 	}{
-		"both say it is up": {replica("a", "UpToDate", up, 10102), replica("b", "UpToDate", map[string]bool{"a": true}, 10102), false},
+		"both say it is up": {replica("a", "UpToDate", up, 10102),
+			replica("b", "UpToDate", map[string]bool{"a": true}, 10102), false},
 		"one has noticed that it is down": {replica("a", "UpToDate", up, 10102),
 			replica("b", "UpToDate", map[string]bool{"a": false}, 10101), true},
 		"nobody says":                  {replica("a", "UpToDate", nil, 10102), replica("b", "UpToDate", nil, 10102), true},

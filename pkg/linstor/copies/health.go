@@ -83,8 +83,9 @@ func (v *Volume) Trouble() string {
 	return strings.Join(out, "; ")
 }
 
-// Volumes judges all volumes that have a replica, the worst first, and among equals those in trouble. online reports whether a node is ONLINE in LINSTOR.
-// One that is being deleted or has only clients has no replica that could be well or not, and is left out.
+// Volumes judges all volumes that have a replica, the worst first, and among equals those in trouble. online reports
+// whether a node is ONLINE in LINSTOR. A volume that is being deleted or has only clients has no replica that could be
+// well or not, and is left out.
 func Volumes(all []linstor.Resource, online func(node string) bool) []Volume {
 	byName := map[string][]*linstor.Resource{}
 	for i := range all {
@@ -107,13 +108,7 @@ func judge(name string, copies []*linstor.Resource, online func(node string) boo
 	v := Volume{Name: name}
 	var replicas []*linstor.Resource
 	for _, r := range copies {
-		if r.InUse != nil && *r.InUse {
-			if r.Unusable() {
-				v.Blocked = append(v.Blocked, r.Node)
-			} else {
-				v.Serving = true
-			}
-		}
+		v.use(r)
 		if r.Diskful && !r.HasFlag(linstor.FlagDelete) {
 			replicas = append(replicas, r)
 		}
@@ -139,6 +134,17 @@ func judge(name string, copies []*linstor.Resource, online func(node string) boo
 	return v
 }
 
+// use notes whether a resource is in use, and whether DRBD lets it be used.
+func (v *Volume) use(r *linstor.Resource) {
+	switch {
+	case r.InUse == nil || !*r.InUse:
+	case r.Unusable():
+		v.Blocked = append(v.Blocked, r.Node)
+	default:
+		v.Serving = true
+	}
+}
+
 // separate finds the pairs of UpToDate replicas that do not replicate to each other.
 func (v *Volume) separate(replicas []*linstor.Resource) {
 	for i, a := range replicas {
@@ -162,8 +168,8 @@ func apart(a, b *linstor.Resource) bool {
 	return known && !up
 }
 
-// Separated says of the first of these volumes that has an UpToDate replica elsewhere that DRBD does not connect to the one
-// on the node: "; the replica of pvc-1 on node-b is not connected to it". "" if none has.
+// Separated says of the first of these volumes that has an UpToDate replica elsewhere which DRBD does not connect to
+// the one on the node: "; the replica of pvc-1 on node-b is not connected to it". "" if none has.
 func Separated(all []linstor.Resource, node string, volumes []string) string {
 	for i := range all {
 		r := &all[i]

@@ -66,8 +66,8 @@ func within(r *linstor.Resource, states ...string) bool {
 }
 
 // hasDataOf reports whether an UpToDate replica has all data of another one of its volume. UpToDate alone does not say
-// so, because it is each replica's opinion of itself: after a split brain both are UpToDate, and one whose node was cut
-// off stays UpToDate while another one is written to (DRBD 9.3.3, as LINSTOR 1.33.3 reports it).
+// so, because it is each replica's opinion of itself: after a split brain both are UpToDate, and one whose node was
+// cut off stays UpToDate while another one is written to (DRBD 9.3.3, as LINSTOR 1.33.3 reports it).
 func hasDataOf(good, other *linstor.Resource) bool {
 	if within(other, "Inconsistent", "Diskless", "Failed", "Outdated") { // DRBD itself knows that it is not the newest
 		return true

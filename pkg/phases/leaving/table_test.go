@@ -319,12 +319,14 @@ var leavingScenarios = []scenario{
 		spoil: func(w *clustertest.World) {
 			states.Show(w.T, w.Linstor.View, "split-brain-StandAlone", "n02", "n01", "n03")
 		},
-		want: decided{row: "last-copy", hold: atRisk, volumes: []string{"pvc-2"}, message: "or not connected to the others"}},
+		want: decided{row: "last-copy", hold: atRisk, volumes: []string{"pvc-2"},
+			message: "or not connected to the others"}},
 	{name: "DRBD: the other node was promoted while the I/O is suspended here",
 		spoil: func(w *clustertest.World) {
 			states.Show(w.T, w.Linstor.View, "second-node-promoted", "n01", "n02", "n03")
 		},
-		want: decided{row: "last-copy", hold: atRisk, volumes: []string{"pvc-1"}, message: "or not connected to the others"}},
+		want: decided{row: "last-copy", hold: atRisk, volumes: []string{"pvc-1"},
+			message: "or not connected to the others"}},
 	{name: "DRBD: its disk failed",
 		spoil: func(w *clustertest.World) {
 			states.Show(w.T, w.Linstor.View, "failed-disk-node-b", "n02", "n01", "n03")

@@ -154,12 +154,17 @@ func ReplicationNeeds(
 			return fmt.Sprintf("%s holds a replica of volume %s, whose replica on %s is not UpToDate%s", m.Name, c.Name, c.Node,
 				withoutNode(s, c.Node))
 		}
-		up, known := copies.Linked(mine[c.Name], c)
-		if known && !up && slices.Contains(slices.Collect(maps.Values(mine[c.Name].Connected)), true) {
+		if parted(mine[c.Name], c) {
 			return fmt.Sprintf("%s holds a replica of volume %s that is not connected to the one on %s", m.Name, c.Name, c.Node)
 		}
 	}
 	return ""
+}
+
+// parted reports whether a resource that has a connection to some node has none to another resource of its volume.
+func parted(r, other *linstor.Resource) bool {
+	up, known := copies.Linked(r, other)
+	return known && !up && slices.Contains(slices.Collect(maps.Values(r.Connected)), true)
 }
 
 // withoutNode says what to do about a node that Kubernetes does not have any more, and that the operator has
