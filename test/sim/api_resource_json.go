@@ -205,10 +205,10 @@ func (c *call) drbdJSON(on placed, volume drbdVolumeJSON, known bool) *drbdJSON 
 		if peer == on.rsc {
 			continue
 		}
-		state := c.db.connection(on.dfn, on.rsc, peer)
+		state := connection(c.db, on.dfn, on.rsc, peer)
 		d.Connections[peer.nodeName] = drbdConnectionJSON{Connected: state == Connected, Message: state}
 	}
-	score := c.db.promotionScore(on.dfn, on.rsc)
+	score := promotionScore(c.db, on.dfn, on.rsc)
 	may := on.rsc.good() && !on.rsc.inUse
 	d.PromotionScore, d.MayPromote = &score, &may
 	return d

@@ -93,7 +93,7 @@ func (m mover) canSync(dfn *rscDfn, target *resource) bool {
 		return false
 	}
 	for _, r := range dfn.resources {
-		if r != target && r.good() && m.db.connection(dfn, target, r) == Connected {
+		if r != target && r.good() && connection(m.db, dfn, target, r) == Connected {
 			return true
 		}
 	}

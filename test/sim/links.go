@@ -30,7 +30,7 @@ func (v Volumes) SetLink(volume, a, b, state string) {
 }
 
 // connection is the state of the connection of a volume between a copy that DRBD knows and another one.
-func (d *Database) connection(dfn *rscDfn, r, peer *resource) string {
+func connection(d *Database, dfn *rscDfn, r, peer *resource) string {
 	switch state, cut := d.world.links[newLink(dfn.name, r.node, peer.node)]; {
 	case cut:
 		return state
@@ -44,13 +44,13 @@ func (d *Database) connection(dfn *rscDfn, r, peer *resource) string {
 // promotionScore is DRBD's: 0 for a copy without a quorum or without access to good data, else mostly the kind of the
 // copy, and how many good ones it has access to (DRBD 9.3.3: 10102 with another one, 10101 alone, 10001 while it is
 // being synced, 1 and 2 without a disk). LINSTOR gives volumes on three nodes a quorum.
-func (d *Database) promotionScore(dfn *rscDfn, r *resource) int {
+func promotionScore(d *Database, dfn *rscDfn, r *resource) int {
 	good, reached := 0, 1
 	if r.good() {
 		good++
 	}
 	for _, peer := range dfn.resources {
-		if peer == r || d.connection(dfn, r, peer) != Connected {
+		if peer == r || connection(d, dfn, r, peer) != Connected {
 			continue
 		}
 		reached++

@@ -31,7 +31,7 @@ func TestPromotionScore(t *testing.T) {
 			if r.PromotionScore == nil {
 				continue
 			}
-			if got := db.promotionScore(dfn, dfn.resources[key(r.Node)]); got != *r.PromotionScore {
+			if got := promotionScore(db, dfn, dfn.resources[key(r.Node)]); got != *r.PromotionScore {
 				t.Errorf("%s: %s has the score %d, want %d", s.Name, r.Node, got, *r.PromotionScore)
 			}
 		}

@@ -17,7 +17,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/replica"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
-	"github.com/linstor-dev/storagecluster-operator/test/drbd/states"
 )
 
 // decided is what a scenario expects about n01, and which row decides so.
@@ -315,24 +314,6 @@ var leavingScenarios = []scenario{
 		spoil: func(w *clustertest.World) { w.Spread("a@n01 Outdated", "b@n01 UpToDate") },
 		want: decided{row: "last-copy", hold: atRisk, volumes: []string{"a"},
 			message: "it may hold the last replica of a, but that replica is not known to be up to date"}},
-	{name: "DRBD: a split brain, of which LINSTOR would delete one half",
-		spoil: func(w *clustertest.World) {
-			states.Show(w.T, w.Linstor.View, "split-brain-StandAlone", "n02", "n01", "n03")
-		},
-		want: decided{row: "last-copy", hold: atRisk, volumes: []string{"pvc-2"},
-			message: "or not connected to the others"}},
-	{name: "DRBD: the other node was promoted while the I/O is suspended here",
-		spoil: func(w *clustertest.World) {
-			states.Show(w.T, w.Linstor.View, "second-node-promoted", "n01", "n02", "n03")
-		},
-		want: decided{row: "last-copy", hold: atRisk, volumes: []string{"pvc-1"},
-			message: "or not connected to the others"}},
-	{name: "DRBD: its disk failed",
-		spoil: func(w *clustertest.World) {
-			states.Show(w.T, w.Linstor.View, "failed-disk-node-b", "n02", "n01", "n03")
-		},
-		want: decided{row: "evacuate", state: evacuating, step: leaving.StepEvacuate,
-			message: "requesting the evacuation of 2 replicas (pvc-1, pvc-2)"}},
 	{name: "one without DRBD", spoil: func(w *clustertest.World) { w.Spread("a@n01 Outdated"); local(w) },
 		want: decided{row: "last-copy", hold: atRisk, volumes: []string{"a"},
 			message: "LINSTOR cannot move volumes that do not use DRBD (a)"}},
@@ -380,7 +361,7 @@ func (tc *scenario) run(t *testing.T) {
 }
 
 func TestLeavingSteps(t *testing.T) {
-	for _, tc := range leavingScenarios {
+	for _, tc := range slices.Concat(leavingScenarios, drbdScenarios) {
 		t.Run(tc.name, tc.run)
 	}
 }
@@ -388,7 +369,7 @@ func TestLeavingSteps(t *testing.T) {
 // Each row decides in some scenario, and has a name of its own.
 func TestEachRowIsReached(t *testing.T) {
 	reached := map[string]bool{}
-	for _, tc := range slices.Concat(leavingScenarios, etcdScenarios) {
+	for _, tc := range slices.Concat(leavingScenarios, drbdScenarios, etcdScenarios) {
 		reached[tc.want.row] = true
 	}
 	for _, tc := range goneScenarios {
