@@ -148,6 +148,11 @@ test-e2e: $(TESTSUM)/gotestsum kube csi s3 helm ## Run the end-to-end tests on t
 test-real: ## Test with real Kubernetes nodes on this machine. Requires root and the packages runc, nftables and iproute2.
 	REAL_NODES=1 $(GO) test $(QUICK) -v -count=1 -timeout $(TEST_TIMEOUT) $(if $(RUN),-run '$(RUN)') $(TESTFLAGS) ./test/realnodes
 
+# Neither DRBD nor LINSTOR is part of this repository. Without them the test is skipped, and says what it needs.
+.PHONY: test-drbd
+test-drbd: ## Test with a real DRBD and LINSTOR, in QEMU guests. Requires root, DRBD_MODULES=DIR and REAL_IMAGES=DIR (CONTRIBUTING.md).
+	$(GO) test $(QUICK) -v -count=1 -timeout $(TEST_TIMEOUT) $(if $(RUN),-run '$(RUN)') $(TESTFLAGS) ./test/drbd
+
 .PHONY: chaos
 chaos: kube s3 ## Inject faults into the simulated cluster and check that no data is lost. CAMPAIGN=TestCrash PART=1/3 SEED=1 runs only a part (docs/chaos.md).
 	CHAOS=full PART=$(PART) $(GO) test -p 1 ./test/chaos ./test/model -v -count=1 -parallel $(PARALLEL) -timeout $(CHAOS_TIMEOUT) -run '$(CAMPAIGN)' $(TESTFLAGS)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -94,6 +95,24 @@ func (c *cluster) must(err error) {
 	if err != nil {
 		c.T.Fatal(err)
 	}
+}
+
+// EnabledEnv names the environment variable without which the tests are skipped: they take minutes, and containers on
+// the machine that runs the tests are not what "go test ./..." is expected to start.
+const EnabledEnv = "REAL_NODES"
+
+// missing is what is lacking for the tests to run; "" if nothing is.
+func missing() string {
+	if os.Getenv(EnabledEnv) == "" {
+		return "no real nodes: " + EnabledEnv + " is not set; \"make test-real\" sets it"
+	}
+	if why := fabric.Lacks(map[string]string{"runc": "runc", "ip": "iproute2", "nft": "nftables"}); why != "" {
+		return "no real nodes: " + why
+	}
+	if out, err := exec.Command("unshare", "--net", "nft", "list", "ruleset").CombinedOutput(); err != nil {
+		return "no real nodes: nftables does not work in a new network namespace: " + strings.TrimSpace(string(out))
+	}
+	return ""
 }
 
 // ensure builds the programs that start needs, in package fabric's outermost process.

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard()) // the plugin's client would complain
-	os.Exit(fabric.Main(m, ensure, map[string]func() error{node.Role: node.Serve}))
+	os.Exit(fabric.Main(m, missing, ensure, map[string]func() error{node.Role: node.Serve}))
 }
 
 // TestNode runs a pod on a real node, and uses what a simulated kubelet does not have: its log, and a command in it.

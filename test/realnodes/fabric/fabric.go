@@ -32,10 +32,6 @@ const (
 	Bridge  = "br0"
 )
 
-// EnabledEnv names the environment variable without which the tests are skipped: they take minutes, and containers on
-// the machine that runs the tests are not what "go test ./..." is expected to start.
-const EnabledEnv = "REAL_NODES"
-
 const (
 	roleEnv   = "REALNODES_ROLE" // which of the processes this one is
 	roleFirst = "first"
@@ -46,10 +42,12 @@ const (
 // why the tests cannot run here; "" if they can.
 var why string
 
-// Main runs the tests in new namespaces, or right here, to be skipped, where that is impossible. Before, while there
-// is a network, prepare provides what they need. The roles are what else the test binary can be, by the value of the
-// environment variable REALNODES_ROLE.
-func Main(m *testing.M, prepare func(context.Context) error, roles map[string]func() error) int {
+// Main runs the tests in new namespaces, or right here, to be skipped, where that is impossible because something is
+// missing. Before, while there is a network, prepare provides what they need. The roles are what else the test binary
+// can be, by the value of the environment variable REALNODES_ROLE.
+func Main(m *testing.M, missing func() string, prepare func(context.Context) error,
+	roles map[string]func() error,
+) int {
 	role := os.Getenv(roleEnv)
 	if run, ok := roles[role]; ok {
 		return exitCode(role, run())
@@ -81,7 +79,7 @@ func exitCode(what string, err error) int {
 func Require(t testing.TB) {
 	t.Helper()
 	if why != "" {
-		t.Skip("no real nodes: " + why)
+		t.Skip(why)
 	}
 }
 
@@ -89,15 +87,12 @@ func Require(t testing.TB) {
 // with it.
 func ID() string { return os.Getenv(idEnv) }
 
-// missing is what is lacking for the tests to run; "" if nothing is.
-func missing() string {
-	if os.Getenv(EnabledEnv) == "" {
-		return EnabledEnv + " is not set; \"make test-real\" sets it"
-	}
+// Lacks is what this machine lacks to run tests in namespaces, and programs by their Debian packages; "" if nothing.
+func Lacks(programs map[string]string) string {
 	if os.Getuid() != 0 {
 		return "the tests must run as root"
 	}
-	for program, pkg := range map[string]string{"runc": "runc", "ip": "iproute2", "nft": "nftables"} {
+	for program, pkg := range programs {
 		if _, err := exec.LookPath(program); err != nil {
 			return fmt.Sprintf("%s is not installed (Debian package %s)", program, pkg)
 		}
@@ -108,9 +103,6 @@ func missing() string {
 	}
 	if !strings.Contains(string(filesystems), "\toverlay\n") {
 		return "the kernel has no overlayfs"
-	}
-	if out, err := exec.Command("unshare", "--net", "nft", "list", "ruleset").CombinedOutput(); err != nil {
-		return "nftables does not work in a new network namespace: " + strings.TrimSpace(string(out))
 	}
 	return ""
 }

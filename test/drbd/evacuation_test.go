@@ -1,0 +1,69 @@
+package drbd
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
+)
+
+// emptyNode lets the operator evacuate n02 while n01 writes, and then remove it from LINSTOR.
+func (l *lab) emptyNode() {
+	const node = "n02"
+	l.record("n01")
+	w := world(l.T, l.look())
+	w.Leaves(v1alpha1.NodesEvacuate, node)
+	before := maps.Clone(w.Node(node).Properties)
+	w.LeavingSince(node)
+	marks := w.Node(node).Properties
+	maps.DeleteFunc(marks, func(key, value string) bool { return before[key] == value })
+	l.must(l.api.SetNodeProperties(l.ctx, node, marks, nil))
+	var steps []string
+	l.Eventually(node+" is removed from LINSTOR", func() error {
+		v := l.look()
+		if v.Node(node) == nil {
+			return nil
+		}
+		w := world(l.T, v)
+		w.Leaves(v1alpha1.NodesEvacuate, node)
+		in, r := w.Input()
+		in.API = l.api
+		if err := leaving.Leave(l.ctx, in); err != nil {
+			return err
+		}
+		what := text(w.LeaveOf(node))
+		if len(steps) == 0 || steps[len(steps)-1] != what {
+			steps = append(steps, what)
+		}
+		if key := "leave/" + node; slices.Contains(r.Keys(), key) {
+			return errors.Join(r.Run(l.T.(*testing.T), key), errors.New(what)) //nolint:forcetypeassert // it is one
+		}
+		return errors.New(what)
+	})
+	for _, s := range steps {
+		l.T.Log(s)
+	}
+	safe := l.safe("n01")
+	l.until("the replica was rebuilt on n03", func(v *linstor.View) error {
+		if r := of(v, volume, "n03"); !r.Diskful || !r.UpToDate() {
+			return fmt.Errorf("%s", seenText(v, volume))
+		}
+		return nil
+	})
+	l.run("n01",
+		"p=$(cat /run/iocheck.pid); kill $p; for i in $(seq 50); do kill -0 $p 2>/dev/null || break; sleep 0.1; done")
+	l.checkRecords("n01", safe)
+	l.checkRecords("n03", l.safe("n01"))
+}
+
+func (l *lab) look() *linstor.View {
+	l.T.Helper()
+	v, err := l.api.View(l.ctx, linstor.ViewOptions{Resources: true})
+	l.must(err)
+	return v
+}
