@@ -284,10 +284,5 @@ func volumesHealthy(s *cluster.Snapshot) verdict {
 	for _, v := range first(bad, mostWorst) {
 		names = append(names, v.String())
 	}
-	return no(volumeReasons[bad[0].State()], text.Listed(names, len(bad)))
-}
-
-// volumeReasons are the condition's reasons, by the state of the worst volume.
-var volumeReasons = map[copies.State]string{
-	copies.Resyncing: "Resyncing", copies.Degraded: "Degraded", copies.Unavailable: "Unavailable",
+	return no(bad[0].State().String(), text.Listed(names, len(bad)))
 }

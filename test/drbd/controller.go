@@ -46,7 +46,7 @@ func startController(ctx context.Context, tree, dir string) (*process, error) {
 	}
 	c := &process{url: fmt.Sprintf("http://127.0.0.1:%d", controllerPort), root: root,
 		log: filepath.Join(dir, "controller.log")}
-	// Not the machine's /dev: whoever removes this directory while it is mounted here would remove the devices.
+	// Not the machine's /dev: removing this directory while it is mounted here would remove the devices.
 	if err := errors.Join(unix.Mount("proc", filepath.Join(root, "proc"), "proc", 0, ""), devices(root)); err != nil {
 		return c, fmt.Errorf("mount what LINSTOR's controller needs: %w", err)
 	}

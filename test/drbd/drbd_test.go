@@ -35,7 +35,7 @@ func TestDRBD(t *testing.T) {
 		test func(*lab)
 	}{{"states", (*lab).goThrough}, {"failover", (*lab).failOver}, {"evacuation", (*lab).emptyNode}} {
 		if !t.Run(part.name, func(t *testing.T) { part.test(l.in(t)) }) {
-			t.Fatal("what follows would begin with another state")
+			t.Fatal("the next part expects a healthy cluster")
 		}
 	}
 }
@@ -49,7 +49,7 @@ type scene struct {
 	want []string
 	// off are nodes whose kubelets do not respond.
 	off []string
-	// end ends the state, so that all is well again. If next is true, the next scene begins with the state instead.
+	// end ends the state, so that all is well again. If next is true, the next scene starts from the state instead.
 	end  func(l *lab)
 	next bool
 }
@@ -72,7 +72,7 @@ func (l *lab) goThrough() {
 			l.allWell(volume, plain)
 		})
 		if !ok {
-			l.T.Fatal("what follows would begin with another state")
+			l.T.Fatal("the next part expects a healthy cluster")
 		}
 	}
 }

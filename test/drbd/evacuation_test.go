@@ -60,10 +60,3 @@ func (l *lab) emptyNode() {
 	l.checkRecords("n01", safe)
 	l.checkRecords("n03", l.safe("n01"))
 }
-
-func (l *lab) look() *linstor.View {
-	l.T.Helper()
-	v, err := l.api.View(l.ctx, linstor.ViewOptions{Resources: true})
-	l.must(err)
-	return v
-}

@@ -34,15 +34,15 @@ const (
 	ImagesEnv  = "REAL_IMAGES"
 )
 
-// Requirements is what is said where the tests cannot run.
+// Requirements is the reason for which the tests are skipped.
 const Requirements = `%s. The tests with a real DRBD need two directories:
 %s=DIR with drbd.ko, drbd_transport_tcp.ko and, for a kernel before 6.7, handshake.ko, compiled for a kernel of Debian
   (package drbd-dkms of LINBIT's repository, or "make" in DRBD's sources with linux-headers-… installed)
 %s=DIR with an archive of LINSTOR's image
   (docker save -o DIR/linstor.tar quay.io/piraeusdatastore/piraeus-server:v1.33.3)`
 
-// linstorImage is the end of the name of the image with controller and satellite.
-const linstorImage = "/piraeus-server"
+// linstorImage is the name of the image with controller and satellite, in any registry.
+const linstorImage = "piraeus-server"
 
 // missing is what is lacking for the tests to run; "" if nothing is.
 func missing() string {
@@ -78,13 +78,13 @@ func archive() (string, error) {
 		for i := range manifest {
 			if slices.ContainsFunc(manifest[i].RepoTags, func(tag string) bool {
 				name, _, _ := strings.Cut(tag[strings.LastIndex(tag, "/")+1:], ":")
-				return "/"+name == linstorImage
+				return name == linstorImage
 			}) {
 				return path, nil
 			}
 		}
 	}
-	return "", fmt.Errorf("%s has no archive of an image whose name ends in %s", dir, linstorImage)
+	return "", fmt.Errorf("%s has no archive of an image whose name is %s", dir, linstorImage)
 }
 
 // pack packs what the guests run.
@@ -246,9 +246,9 @@ echo $! >/run/satellite.pid`)
 
 // register registers nodes, the links between them, and pools.
 func (l *lab) register() {
-	for i, g := range l.Guests {
+	for _, g := range l.Guests {
 		interfaces := []linstor.Interface{
-			{Name: "default", Address: "127.0.0.1", Port: int32(hostPort + i), Active: true}}
+			{Name: "default", Address: "127.0.0.1", Port: int32(g.HostPort), Active: true}}
 		for peer, address := range g.Addresses() {
 			interfaces = append(interfaces, linstor.Interface{Name: "to-" + peer, Address: address})
 		}
@@ -267,6 +267,19 @@ func (l *lab) register() {
 		l.must(l.api.CreatePool(l.ctx, linstor.PoolSpec{Node: g.Name, Name: pool, Provider: "LVM_THIN",
 			Backing: "vg/thin"}))
 	}
+}
+
+// view is what LINSTOR shows now.
+func (l *lab) view() (*linstor.View, error) {
+	return l.api.View(l.ctx, linstor.ViewOptions{Resources: true})
+}
+
+// look is the same for a LINSTOR that has to respond.
+func (l *lab) look() *linstor.View {
+	l.T.Helper()
+	v, err := l.view()
+	l.must(err)
+	return v
 }
 
 // online waits until a node is ONLINE in LINSTOR.

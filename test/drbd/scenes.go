@@ -63,7 +63,7 @@ func settled(v *linstor.View, volume string) error {
 func (l *lab) until(what string, check func(*linstor.View) error) {
 	l.T.Helper()
 	l.Eventually(what, func() error {
-		v, err := l.api.View(l.ctx, linstor.ViewOptions{Resources: true})
+		v, err := l.view()
 		if err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ func (l *lab) shows(volume string, want ...string) {
 	l.T.Helper()
 	l.until("LINSTOR shows "+strings.Join(want, ", "), func(v *linstor.View) error {
 		if got := seen(v, volume); !matches(got, want) {
-			return errors.New(strings.Join(got, ", "))
+			return errors.New(seenText(v, volume))
 		}
 		return nil
 	})
@@ -119,7 +119,7 @@ func (l *lab) link(to string, up bool) {
 	l.must(l.guest("n01").SetLink(l.guest(to), up))
 }
 
-// stopSatellite ends LINSTOR's satellite on a node. DRBD goes on.
+// stopSatellite kills LINSTOR's satellite on a node. DRBD keeps running.
 func (l *lab) stopSatellite(node string) {
 	l.T.Helper()
 	l.run(node, "kill -9 $(cat /run/satellite.pid)")

@@ -12,7 +12,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/copies"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/replica"
 )
@@ -100,7 +99,7 @@ func volumesOf(v *linstor.View) []string {
 }
 
 // verdict is what the operator makes of LINSTOR's view: how each volume is, on which nodes it may have its last
-// replica, and what is said of each node that is to be drained or evacuated.
+// replica, and the answer to a drain and to an evacuation of each node.
 func verdict(t testing.TB, fresh func() *linstor.View, off ...string) []string {
 	t.Helper()
 	var out []string
@@ -110,17 +109,13 @@ func verdict(t testing.TB, fresh func() *linstor.View, off ...string) []string {
 		out = append(out, "health: not known")
 	}
 	for i := range volumes {
-		out = append(out, "health: "+stateName(volumes[i].State())+": "+volumes[i].String())
+		out = append(out, "health: "+volumes[i].State().String()+": "+volumes[i].String())
 	}
 	for _, node := range []string{"n01", "n02", "n03"} {
 		out = append(out, "drain "+node+": "+drain(t, world(t, fresh(), off...), node),
 			"evacuate "+node+": "+evacuate(world(t, fresh(), off...), node))
 	}
 	return out
-}
-
-func stateName(s copies.State) string {
-	return [...]string{"Healthy", "Resyncing", "Degraded", "Unavailable"}[s]
 }
 
 // drain is what the drain guard says of a node.
@@ -140,7 +135,7 @@ func drain(t testing.TB, w *clustertest.World, node string) string {
 	return ""
 }
 
-// evacuate is what the operator does about a node that the spec no longer selects, whose turn has come.
+// evacuate is the operator's next step for a node that the spec no longer selects and that it may evacuate now.
 func evacuate(w *clustertest.World, node string) string {
 	w.Leaves(v1alpha1.NodesEvacuate, node)
 	w.LeavingSince(node)

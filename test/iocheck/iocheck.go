@@ -1,10 +1,10 @@
 // Package iocheck finds out whether a volume has kept what was written to it. A [Writer] writes numbered, checksummed
-// records, each after the one before is safe, and says which are; [Check] compares what can be read later, perhaps on
-// another node, with what was said.
+// records one by one. It syncs each and acknowledges it before it writes the next. [Set.Check] later reads the volume,
+// perhaps on another node, and compares it with the last acknowledged record.
 //
-// A record fills a block of the volume. The blocks are used in turn, so that each is overwritten many times and an old
-// record in the place of a newer one shows. What is there must be what was written up to some record, and that record
-// must not be older than the last one that was said to be safe.
+// A record fills a block of the volume. The blocks are used in turn and overwritten many times, so an old record in
+// the place of a newer one is detected. In each block, the volume must hold the newest record up to some number, which
+// must not be lower than that of the last acknowledged record.
 package iocheck
 
 import (
@@ -91,10 +91,10 @@ type Kind string
 
 // Kinds of faults.
 const (
-	// Lost is a record that was said to be safe, and is not there.
+	// Lost is an acknowledged record that is missing.
 	Lost Kind = "lost write"
-	// Reordered is a record that is not there although a later one is, which was written when it was safe. That was not
-	// said of it: the writer did not get that far.
+	// Reordered is a missing record that was not acknowledged, although a later one exists: that was written only after
+	// the missing one had been synced.
 	Reordered Kind = "reordered write"
 	// Stale is a record that an earlier read did not return, and a later one does.
 	Stale Kind = "stale read"
@@ -199,8 +199,8 @@ type Result struct {
 	Faults []Fault
 }
 
-// Check reads all blocks. No writer may run. safe is the last record that was said to be safe. again waits before a
-// block that is not as it should be is read once more.
+// Check reads all blocks. No writer may run. safe is the last acknowledged record. again waits before a block
+// with a fault is read a second time.
 func (s Set) Check(v Volume, buffer []byte, safe uint64, again func()) (Result, error) {
 	all, err := s.readAll(v, buffer)
 	if err != nil {
@@ -238,7 +238,7 @@ func (s Set) newestIn(block, last uint64) uint64 {
 func (s Set) judge(f found, block, want, safe, last uint64) Kind {
 	switch {
 	case f.kind == Torn && last >= safe && s.block(last+1) == block:
-		return "" // it was being written when the writer was stopped, and nothing relies on it
+		return "" // the write was in flight when the writer stopped, and was never acknowledged
 	case f.kind != "":
 		return f.kind
 	case f.number == want:
@@ -259,7 +259,7 @@ type Writer struct {
 	Buffer []byte
 	// Next is the number of the next record.
 	Next uint64
-	// Safe is called with the number of each record that is safe.
+	// Safe acknowledges a record, by its number, after it has been synced.
 	Safe func(number uint64) error
 	// Pause is how long to wait between records.
 	Pause time.Duration

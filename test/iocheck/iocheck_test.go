@@ -10,9 +10,9 @@ import (
 // disk is a volume in memory. What is written is safe when it is synced.
 type disk struct {
 	data []byte
-	// drop, if it is set, keeps a write from the disk, although it is said to be safe.
+	// drop, if it is set, discards a write although the write and the sync succeed.
 	drop func(offset int64) bool
-	// read, if it is set, is what a read returns instead; nil for what is there.
+	// read, if it is set, replaces what a read returns; nil returns the content of the disk.
 	read func(offset int64) []byte
 }
 
@@ -66,7 +66,7 @@ func written(t *testing.T, upTo uint64) *disk {
 	return d
 }
 
-// TestFaults plants faults in volumes with forty records, each of which the check has to find, and to name.
+// TestFaults plants faults in volumes with forty records. The check must find each fault and name its kind.
 func TestFaults(t *testing.T) {
 	const last = 40 // in block 7; block 8 has 25, the oldest record
 	for name, tc := range map[string]struct {
@@ -74,9 +74,9 @@ func TestFaults(t *testing.T) {
 		plant func(d *disk)
 		want  []string
 	}{
-		"none": {plant: func(*disk) {}},
-		"the last record was not said to be safe": {safe: last - 1, plant: func(*disk) {}},
-		"the last record was not said to be safe and is not there": {safe: last - 1,
+		"none":                                 {plant: func(*disk) {}},
+		"the last record was not acknowledged": {safe: last - 1, plant: func(*disk) {}},
+		"the last record was not acknowledged and is missing": {safe: last - 1,
 			plant: func(d *disk) { copy(d.block(7), record(set.ID, last-blocks)) }},
 		"the writer was stopped in the middle of a write": {plant: func(d *disk) {
 			copy(d.block(8)[:512], record(set.ID, last+1))
@@ -104,7 +104,7 @@ func TestFaults(t *testing.T) {
 			want: []string{"stale read: block 5"}},
 		"torn": {plant: func(d *disk) { copy(d.block(5)[512:], record(set.ID, 38-blocks)[512:]) },
 			want: []string{"torn write: block 5 has record 38 instead of 38"}},
-		"torn: the last record, which was said to be safe": {plant: func(d *disk) {
+		"torn: the last record, which was acknowledged": {plant: func(d *disk) {
 			copy(d.block(7)[:2048], record(set.ID, last-blocks))
 		}, want: []string{"torn write: block 7 has record 24 instead of 40"}},
 		"wrong volume: all of it": {plant: func(d *disk) {
@@ -150,7 +150,7 @@ func TestEveryPrefixIsFine(t *testing.T) {
 			}
 			r, err := set.Check(written(t, last), make([]byte, BlockSize), safe, func() {})
 			if err != nil || len(r.Faults) > 0 || r.Last != last {
-				t.Errorf("%d of which %d safe: %+v, %v", last, safe, r, err)
+				t.Errorf("%d records, %d acknowledged: %+v, %v", last, safe, r, err)
 			}
 		}
 	}
@@ -176,7 +176,7 @@ func TestEveryLostWrite(t *testing.T) {
 	}
 }
 
-// TestWriter writes until it is stopped, and goes on after the last record.
+// TestWriter stops the writer, which then continues after the last record.
 func TestWriter(t *testing.T) {
 	d := &disk{data: slices.Repeat([]byte{0xff}, blocks*BlockSize)} // what was on the disk before
 	buffer := make([]byte, BlockSize)

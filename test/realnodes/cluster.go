@@ -103,14 +103,15 @@ const EnabledEnv = "REAL_NODES"
 
 // missing is what is lacking for the tests to run; "" if nothing is.
 func missing() string {
+	const none = "no real nodes: "
 	if os.Getenv(EnabledEnv) == "" {
-		return "no real nodes: " + EnabledEnv + " is not set; \"make test-real\" sets it"
+		return none + EnabledEnv + " is not set; \"make test-real\" sets it"
 	}
 	if why := fabric.Lacks(map[string]string{"runc": "runc", "ip": "iproute2", "nft": "nftables"}); why != "" {
-		return "no real nodes: " + why
+		return none + why
 	}
 	if out, err := exec.Command("unshare", "--net", "nft", "list", "ruleset").CombinedOutput(); err != nil {
-		return "no real nodes: nftables does not work in a new network namespace: " + strings.TrimSpace(string(out))
+		return none + "nftables does not work in a new network namespace: " + strings.TrimSpace(string(out))
 	}
 	return ""
 }

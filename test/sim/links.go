@@ -17,8 +17,8 @@ func newLink(volume, a, b string) drbdLink {
 }
 
 // SetLink changes the connection of a volume between two nodes: [Connecting] is a network that is cut between them,
-// [StandAlone] what DRBD makes of it after a split brain. The copies keep their disk states, as UpToDate ones do that
-// nobody writes to.
+// [StandAlone] what DRBD makes of it after a split brain. The copies keep their disk states, as UpToDate ones do when
+// nothing writes to them.
 func (v Volumes) SetLink(volume, a, b, state string) {
 	v.world.lock()
 	defer v.world.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 func TestPromotionScore(t *testing.T) {
 	for _, s := range states.DRBD(t) {
 		if s.Name == "diskless-primary-no-quorum-no-data" {
-			continue // a lone Secondary keeps its quorum if the others went one after the other, which is not simulated
+			continue // a lone Secondary keeps its quorum if the others left in turn, which is not simulated
 		}
 		w := NewWorld(Options{})
 		db := &Database{world: w, content: content{nodes: map[string]*node{}}}

@@ -14,8 +14,6 @@ import (
 
 // verdicts are how well the volumes of a state are, and on which nodes each of them may have its last replica.
 func verdicts(s *states.State) []string {
-	names := map[copies.State]string{copies.Healthy: "Healthy", copies.Resyncing: "Resyncing",
-		copies.Degraded: "Degraded", copies.Unavailable: "Unavailable"}
 	online := func(node string) bool { return s.Online[node] }
 	last := map[string][]string{}
 	nodes := map[string]bool{}
@@ -30,7 +28,7 @@ func verdicts(s *states.State) []string {
 	var out []string
 	for _, v := range copies.Volumes(s.Resources, online) {
 		slices.Sort(last[v.Name])
-		line := names[v.State()] + ": " + v.String()
+		line := v.State().String() + ": " + v.String()
 		if len(last[v.Name]) > 0 {
 			line += "; last on " + strings.Join(last[v.Name], " ")
 		}
@@ -98,12 +96,13 @@ func TestOneSideOrSilent(t *testing.T) {
 			replica("b", "UpToDate", map[string]bool{"a": true}, 10102), false},
 		"one has noticed that it is down": {replica("a", "UpToDate", up, 10102),
 			replica("b", "UpToDate", map[string]bool{"a": false}, 10101), true},
-		"nobody says":                  {replica("a", "UpToDate", nil, 10102), replica("b", "UpToDate", nil, 10102), true},
-		"b is silent, DRBD goes on":    {replica("a", "UpToDate", up, 10102), replica("b", "", nil, 0), false},
-		"b is silent and gone":         {replica("a", "UpToDate", down, 10101), replica("b", "", nil, 0), false},
-		"b is gone, a lacks a quorum":  {replica("a", "UpToDate", down, 0), replica("b", "", nil, 0), true},
-		"b is known to be outdated":    {replica("a", "UpToDate", down, 10101), replica("b", "Outdated", nil, 0), false},
-		"b is of an unknown freshness": {replica("a", "UpToDate", down, 10101), replica("b", "Consistent", nil, 0), true},
+		"neither side reports it": {replica("a", "UpToDate", nil, 10102),
+			replica("b", "UpToDate", nil, 10102), true},
+		"b is silent and connected":   {replica("a", "UpToDate", up, 10102), replica("b", "", nil, 0), false},
+		"b is silent and gone":        {replica("a", "UpToDate", down, 10101), replica("b", "", nil, 0), false},
+		"b is gone, a lacks a quorum": {replica("a", "UpToDate", down, 0), replica("b", "", nil, 0), true},
+		"b is known to be outdated":   {replica("a", "UpToDate", down, 10101), replica("b", "Outdated", nil, 0), false},
+		"the state of b is unknown":   {replica("a", "UpToDate", down, 10101), replica("b", "Consistent", nil, 0), true},
 	} {
 		got := copies.LastOn([]linstor.Resource{c.a, c.b}, "b", all)
 		if (len(got) > 0) != c.last {

@@ -32,11 +32,16 @@ type Volume struct {
 	Blocked []string
 	Serving bool
 	// Apart are pairs of nodes with UpToDate replicas that do not replicate to each other. Refused reports whether DRBD
-	// has given up on one of these connections (StandAlone), so that it does not come back by itself.
+	// has given up on one of these connections (StandAlone), so that only an administrator can restore it.
 	Apart   [][2]string
 	Refused bool
 	// Failed are the nodes on which LINSTOR keeps a replica away from its disk after an I/O error, sorted.
 	Failed []string
+}
+
+// String is the state's name.
+func (s State) String() string {
+	return [...]string{"Healthy", "Resyncing", "Degraded", "Unavailable"}[s]
 }
 
 // State judges the volume.
@@ -55,7 +60,7 @@ func (v *Volume) State() State {
 	}
 }
 
-// String is "pvc-1 has 1 of 2 replicas", with the reason if it is one that does not pass by itself.
+// String is "pvc-1 has 1 of 2 replicas", with the cause of the trouble, if any.
 func (v *Volume) String() string {
 	out := fmt.Sprintf("%s has %d of %d replicas", v.Name, v.Good, v.Copies)
 	if why := v.Trouble(); why != "" {
@@ -98,11 +103,14 @@ func Volumes(all []linstor.Resource, online func(node string) bool) []Volume {
 		}
 	}
 	slices.SortFunc(out, func(a, b Volume) int {
-		return cmp.Or(cmp.Compare(b.State(), a.State()), -cmp.Compare(min(len(a.Trouble()), 1), min(len(b.Trouble()), 1)),
+		return cmp.Or(cmp.Compare(b.State(), a.State()), cmp.Compare(b.troubled(), a.troubled()),
 			cmp.Compare(a.Name, b.Name))
 	})
 	return out
 }
+
+// troubled is 1 if Trouble says anything, else 0.
+func (v *Volume) troubled() int { return min(1, len(v.Blocked)+len(v.Apart)+len(v.Failed)) }
 
 func judge(name string, copies []*linstor.Resource, online func(node string) bool) Volume {
 	v := Volume{Name: name}
@@ -119,7 +127,7 @@ func judge(name string, copies []*linstor.Resource, online func(node string) boo
 	best := newest(replicas)
 	for _, r := range replicas {
 		switch {
-		case r.UpToDate() && !apart(best, r), r.Local && online(r.Node), heardOf(r, copies, online):
+		case r.UpToDate() && !Apart(best, r), r.Local && online(r.Node), heardOf(r, copies, online):
 			v.Good++
 		case syncing(r):
 			v.Syncing++
@@ -149,7 +157,7 @@ func (v *Volume) use(r *linstor.Resource) {
 func (v *Volume) separate(replicas []*linstor.Resource) {
 	for i, a := range replicas {
 		for _, b := range replicas[i+1:] {
-			if a.UpToDate() && b.UpToDate() && apart(a, b) {
+			if a.UpToDate() && b.UpToDate() && Apart(a, b) {
 				pair := [2]string{min(a.Node, b.Node), max(a.Node, b.Node)}
 				v.Apart = append(v.Apart, pair)
 				v.Refused = v.Refused || a.Refuses(b.Node) || b.Refuses(a.Node)
@@ -159,28 +167,43 @@ func (v *Volume) separate(replicas []*linstor.Resource) {
 	slices.SortFunc(v.Apart, func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
 }
 
-// apart reports whether DRBD is known not to connect two replicas.
-func apart(a, b *linstor.Resource) bool {
+// Apart reports whether DRBD is known not to connect two replicas. A replica is not apart from itself, or from none.
+func Apart(a, b *linstor.Resource) bool {
 	if a == nil || a == b {
 		return false
 	}
-	up, known := Linked(a, b)
+	up, known := linked(a, b)
 	return known && !up
+}
+
+// ApartFrom are, by the name of each volume, the first node with an UpToDate replica that DRBD does not connect to the
+// UpToDate one on the node.
+func ApartFrom(all []linstor.Resource, node string) map[string]string {
+	here := map[string]*linstor.Resource{}
+	for i := range all {
+		if r := &all[i]; strings.EqualFold(r.Node, node) && r.UpToDate() {
+			here[strings.ToLower(r.Name)] = r
+		}
+	}
+	out := map[string]string{}
+	for i := range all {
+		other := &all[i]
+		r := here[strings.ToLower(other.Name)]
+		if r != nil && out[r.Name] == "" && other.UpToDate() && Apart(r, other) {
+			out[r.Name] = other.Node
+		}
+	}
+	return out
 }
 
 // Separated says of the first of these volumes that has an UpToDate replica elsewhere which DRBD does not connect to
 // the one on the node: "; the replica of pvc-1 on node-b is not connected to it". "" if none has.
 func Separated(all []linstor.Resource, node string, volumes []string) string {
+	apart := ApartFrom(all, node)
 	for i := range all {
 		r := &all[i]
-		if !strings.EqualFold(r.Node, node) || !slices.Contains(volumes, r.Name) || !r.UpToDate() {
-			continue
-		}
-		for j := range all {
-			o := &all[j]
-			if strings.EqualFold(o.Name, r.Name) && o.UpToDate() && apart(r, o) {
-				return "; the replica of " + r.Name + " on " + o.Node + " is not connected to it"
-			}
+		if strings.EqualFold(r.Node, node) && apart[r.Name] != "" && slices.Contains(volumes, r.Name) {
+			return "; the replica of " + r.Name + " on " + apart[r.Name] + " is not connected to it"
 		}
 	}
 	return ""

@@ -46,7 +46,7 @@ func LastOn(all []linstor.Resource, node string, stays func(node string) bool) [
 		replaced := slices.ContainsFunc(others, func(o *linstor.Resource) bool {
 			return o.UpToDate() && stays(o.Node) && !Going(o.Flags) && hasDataOf(o, r)
 		})
-		if !replaced && (!Worthless(r) || len(others) == 0) {
+		if !replaced && (!worthless(r) || len(others) == 0) {
 			out = append(out, r.Name)
 		}
 	}
@@ -54,9 +54,9 @@ func LastOn(all []linstor.Resource, node string, stays func(node string) bool) [
 	return out
 }
 
-// Worthless reports whether a replica is known not to be complete: DRBD says of every volume that it is half written
+// worthless reports whether a replica is known not to be complete: DRBD says of every volume that it is half written
 // or that its disk is gone. An outdated replica is old, but complete.
-func Worthless(r *linstor.Resource) bool { return within(r, "Inconsistent", "Diskless", "Failed") }
+func worthless(r *linstor.Resource) bool { return within(r, "Inconsistent", "Diskless", "Failed") }
 
 // within reports whether all volumes of a replica are known to be in one of these states.
 func within(r *linstor.Resource, states ...string) bool {
@@ -69,10 +69,10 @@ func within(r *linstor.Resource, states ...string) bool {
 // so, because it is each replica's opinion of itself: after a split brain both are UpToDate, and one whose node was
 // cut off stays UpToDate while another one is written to (DRBD 9.3.3, as LINSTOR 1.33.3 reports it).
 func hasDataOf(good, other *linstor.Resource) bool {
-	if within(other, "Inconsistent", "Diskless", "Failed", "Outdated") { // DRBD itself knows that it is not the newest
+	if within(other, "Inconsistent", "Diskless", "Failed", "Outdated") { // DRBD reports that it is not the newest
 		return true
 	}
-	if up, _ := Linked(good, other); up {
+	if up, _ := linked(good, other); up {
 		return true
 	}
 	// The other node is down or its satellite is: what is left counts unless DRBD refuses I/O to it for lack of a
@@ -80,9 +80,9 @@ func hasDataOf(good, other *linstor.Resource) bool {
 	return !HasState(other) && !good.Unusable()
 }
 
-// Linked reports whether DRBD connects two replicas of a volume. known is false if neither side reports the
+// linked reports whether DRBD connects two replicas of a volume. known is false if neither side reports the
 // connection. Where the sides differ, one of them has not noticed yet that it is down.
-func Linked(a, b *linstor.Resource) (up, known bool) {
+func linked(a, b *linstor.Resource) (up, known bool) {
 	upA, knownA := a.ConnectedTo(b.Node)
 	upB, knownB := b.ConnectedTo(a.Node)
 	known = knownA || knownB

@@ -16,7 +16,7 @@ type Wire struct {
 	State *struct {
 		InUse *bool `json:"in_use"`
 	} `json:"state"`
-	Layer   wireLayer `json:"layer_object"`
+	Layer   Layer `json:"layer_object"`
 	Volumes []struct {
 		Pool  string `json:"storage_pool_name"`
 		State *struct {
@@ -27,12 +27,16 @@ type Wire struct {
 	Message string `json:"message"`
 }
 
-// wireLayer is a layer of a resource, with the layers below it.
-type wireLayer struct {
-	Type     string      `json:"type"`
-	Children []wireLayer `json:"children"`
-	DRBD     *wireDRBD   `json:"drbd"`
+// Layer is a layer of a resource, with the layers below it (LINSTOR REST API, Resource.layer_object).
+type Layer struct {
+	Type     string    `json:"type"`
+	Children []Layer   `json:"children"`
+	DRBD     *wireDRBD `json:"drbd"`
 }
+
+// Local reports whether none of the layers is DRBD. LINSTOR reports no disk state for such a resource. False if no
+// layers were reported.
+func (w *Layer) Local() bool { return w.Type != "" && w.drbd() == nil }
 
 type wireDRBD struct {
 	Connections map[string]struct {
@@ -44,7 +48,7 @@ type wireDRBD struct {
 }
 
 // drbd is the layer of DRBD, wherever it is among the layers; nil if there is none.
-func (w *wireLayer) drbd() *wireLayer {
+func (w *Layer) drbd() *Layer {
 	if w.Type == "DRBD" || w.DRBD != nil {
 		return w
 	}
@@ -60,8 +64,8 @@ func (w *wireLayer) drbd() *wireLayer {
 func (w *Wire) Resource() linstor.Resource {
 	layer := w.Layer.drbd()
 	r := linstor.Resource{
-		Name: w.Name, Node: w.Node, Flags: w.Flags, Diskful: !slices.ContainsFunc(w.Flags, isDiskless),
-		Local: w.Layer.Type != "" && layer == nil, SkipsDisk: strings.EqualFold(w.Props[linstor.PropSkipDisk], "true"),
+		Name: w.Name, Node: w.Node, Flags: w.Flags, Diskful: !Diskless(w.Flags),
+		Local: w.Layer.Local(), SkipsDisk: strings.EqualFold(w.Props[linstor.PropSkipDisk], "true"),
 	}
 	if layer != nil && layer.DRBD != nil {
 		r.PromotionScore = layer.DRBD.PromotionScore
@@ -89,8 +93,10 @@ func (w *Wire) Resource() linstor.Resource {
 	return r
 }
 
-// isDiskless reports whether a resource with this flag has no data, and is to have none.
-func isDiskless(flag string) bool {
-	return slices.Contains([]string{linstor.FlagDiskless, "DRBD_DISKLESS", "TIE_BREAKER", "NVME_INITIATOR",
-		"EBS_INITIATOR"}, strings.ToUpper(flag))
+// diskless are the flags of resources that have no data, and are to have none.
+var diskless = []string{linstor.FlagDiskless, "DRBD_DISKLESS", "TIE_BREAKER", "NVME_INITIATOR", "EBS_INITIATOR"}
+
+// Diskless reports whether a resource with these flags has no data, and is to have none.
+func Diskless(flags []string) bool {
+	return slices.ContainsFunc(flags, func(f string) bool { return slices.Contains(diskless, strings.ToUpper(f)) })
 }

@@ -22,3 +22,15 @@ func TestResourcesWithoutDRBD(t *testing.T) {
 		}
 	}
 }
+
+func TestDiskless(t *testing.T) {
+	for flag, want := range map[string]bool{"DISKLESS": true, "DRBD_DISKLESS": true, "TIE_BREAKER": true,
+		"NVME_INITIATOR": true, "EBS_INITIATOR": true, "DELETE": false, "RESIZE": false} {
+		if got := Diskless([]string{"OTHER", flag}); got != want {
+			t.Errorf("%s: %t", flag, got)
+		}
+	}
+	if Diskless(nil) {
+		t.Error("a copy without flags has data")
+	}
+}

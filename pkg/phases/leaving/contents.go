@@ -38,7 +38,7 @@ func (c *contents) String() string {
 // contentsOf sorts out the view's copies. The view must know them.
 func contentsOf(v *linstor.View, node string) *contents {
 	c := &contents{node: node}
-	building := builtElsewhere(v, node)
+	building, apart := builtElsewhere(v, node), copies.ApartFrom(v.Resources, node)
 	for i := range v.Resources {
 		r := &v.Resources[i]
 		if !strings.EqualFold(r.Node, node) {
@@ -54,7 +54,7 @@ func contentsOf(v *linstor.View, node string) *contents {
 		if r.Local {
 			c.local = append(c.local, r.Name)
 		}
-		if r.Diskful && (!r.UpToDate() || copies.Separated(v.Resources, node, []string{r.Name}) != "") {
+		if r.Diskful && (!r.UpToDate() || apart[r.Name] != "") {
 			c.unclear = append(c.unclear, r.Name)
 		}
 	}

@@ -12,7 +12,7 @@ func recorded(state string, nodes ...string) func(*clustertest.World) {
 }
 
 var drbdScenarios = []scenario{
-	{name: "DRBD: a split brain, of which LINSTOR would delete one half",
+	{name: "DRBD: a split brain: LINSTOR would delete one half",
 		spoil: recorded("split-brain-StandAlone", "n02", "n01", "n03"),
 		want: decided{row: "last-copy", hold: atRisk, volumes: []string{"pvc-2"},
 			message: "or not connected to the others"}},

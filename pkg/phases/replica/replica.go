@@ -163,8 +163,7 @@ func ReplicationNeeds(
 
 // parted reports whether a resource that has a connection to some node has none to another resource of its volume.
 func parted(r, other *linstor.Resource) bool {
-	up, known := copies.Linked(r, other)
-	return known && !up && slices.Contains(slices.Collect(maps.Values(r.Connected)), true)
+	return copies.Apart(r, other) && slices.Contains(slices.Collect(maps.Values(r.Connected)), true)
 }
 
 // withoutNode says what to do about a node that Kubernetes does not have any more, and that the operator has

@@ -61,31 +61,28 @@ func unsettled(s *cluster.Snapshot) []objection {
 	if !v.ResourcesKnown {
 		return append(out, objection{[]string{copiesUnknown}, "it is not yet known which replicas are UpToDate"})
 	}
-	well := map[string]bool{} // volumes of which each replica is
+	known := map[string]bool{} // volumes whose trouble is excused, or objected to already
 	for i := range v.Resources {
 		c := &v.Resources[i]
 		if m := s.MemberByName(c.Node); m != nil && (m.Maintenance || m.State == v1alpha1.NodeHeld) {
-			well[c.Name] = false
+			known[c.Name] = true
 			continue
 		}
-		if _, seen := well[c.Name]; !seen {
-			well[c.Name] = true
-		}
 		if c.Diskful && !settled(c) {
-			well[c.Name] = false
+			known[c.Name] = true
 			out = append(out, objection{[]string{copiesNotWell},
 				fmt.Sprintf("the replica of volume %s on node %s is %s", c.Name, c.Node, condition(c))})
 		}
 	}
-	return append(out, troubled(v, well)...)
+	return append(out, troubled(v, known)...)
 }
 
 // troubled are the objections about volumes whose replicas all call themselves UpToDate while DRBD does not replicate
 // between them, or blocks I/O.
-func troubled(v *linstor.View, well map[string]bool) []objection {
+func troubled(v *linstor.View, known map[string]bool) []objection {
 	var out []objection
 	for _, volume := range copies.Volumes(v.Resources, func(node string) bool { return replica.Online(v, node) }) {
-		if why := volume.Trouble(); why != "" && well[volume.Name] {
+		if why := volume.Trouble(); why != "" && !known[volume.Name] {
 			out = append(out, objection{[]string{copiesNotWell}, fmt.Sprintf("volume %s: %s", volume.Name, why)})
 		}
 	}

@@ -37,31 +37,3 @@ func List[T any](printed []byte) ([]T, error) {
 	var flat []T
 	return flat, json.Unmarshal(printed, &flat)
 }
-
-// Diskless reports whether a copy with these flags has no data, and shall have none.
-func Diskless(flags []string) bool {
-	return slices.ContainsFunc(flags, func(f string) bool {
-		return slices.Contains([]string{"DISKLESS", "DRBD_DISKLESS", "TIE_BREAKER", "NVME_INITIATOR", "EBS_INITIATOR"}, f)
-	})
-}
-
-// Layer is a layer of a resource, with the layers below it (LINSTOR REST API, Resource.layer_object).
-type Layer struct {
-	Type     string  `json:"type"`
-	Children []Layer `json:"children"`
-}
-
-// Local reports whether none of the layers is DRBD. LINSTOR reports no disk state for such a resource. False if no
-// layers were reported.
-func (l *Layer) Local() bool { return l.Type != "" && !l.hasDRBD() }
-
-func (l *Layer) hasDRBD() bool {
-	return l.Type == "DRBD" || slices.ContainsFunc(l.Children, func(c Layer) bool { return c.hasDRBD() })
-}
-
-// Leaves reports whether LINSTOR takes a node or a copy away, or has switched it off, by its flags.
-func Leaves(flags []string) bool {
-	return slices.ContainsFunc(flags, func(f string) bool {
-		return slices.Contains([]string{"DELETE", "DRBD_DELETE", "EVICTED", "EVACUATE", "INACTIVE"}, f)
-	})
-}

@@ -74,7 +74,7 @@ type Copies struct {
 // atOnce is how many volumes LINSTOR is asked about in one call: their names are a URL of some kilobytes.
 const atOnce = 100
 
-// copiesOn finds out what is on a node, judged as the operator does. LINSTOR is asked about the volumes of this node
+// copiesOn finds out what is on a node, judged as the operator does. It queries the volumes of this node
 // only, because the list of all copies of a large cluster is tens of megabytes.
 func copiesOn(ctx context.Context, client Linstor, node string, leaving []v1alpha1.LeavingNode) (*Copies, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// ScriptError says that a script failed in a guest.
+// ScriptError is the failure of a script in a guest.
 type ScriptError struct {
 	Guest, Script, Output string
 	Code                  int

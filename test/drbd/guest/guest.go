@@ -26,8 +26,8 @@ const uplink = "10.0.2.15"
 // Guest is one that runs, or did.
 type Guest struct {
 	Name string
-	// Port of the guest is forwarded to HostPort on the machine's loopback.
-	Port, HostPort int
+	// HostPort on the machine's loopback is forwarded to the lab's Port of the guest.
+	HostPort int
 
 	lab  *Lab
 	qemu *exec.Cmd
@@ -50,9 +50,9 @@ type Lab struct {
 	Guests []*Guest
 }
 
-// Add adds a guest without starting it. All have to be added before the first is started.
+// Add adds a guest without starting it. Add all guests before you start the first.
 func (l *Lab) Add(name string) *Guest {
-	g := &Guest{Name: name, Port: l.Port, HostPort: l.HostPort + len(l.Guests), lab: l}
+	g := &Guest{Name: name, HostPort: l.HostPort + len(l.Guests), lab: l}
 	l.Guests = append(l.Guests, g)
 	return g
 }
@@ -133,7 +133,7 @@ func (g *Guest) arguments() []string {
 				link.remote),
 			"-device", fmt.Sprintf("virtio-net-pci,netdev=%s-net,id=%s,mac=%s", link.nic, link.nic, link.mac))
 	}
-	up := fmt.Sprintf("user,id=up,restrict=on,hostfwd=tcp:127.0.0.1:%d-%s:%d", g.HostPort, uplink, g.Port)
+	up := fmt.Sprintf("user,id=up,restrict=on,hostfwd=tcp:127.0.0.1:%d-%s:%d", g.HostPort, uplink, l.Port)
 	return append(args, "-netdev", up, "-device", "virtio-net-pci,netdev=up")
 }
 

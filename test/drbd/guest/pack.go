@@ -42,8 +42,8 @@ type Sources struct {
 	Log io.Writer
 }
 
-// kernelModules are those of the kernel, beside DRBD's, that guests need. What they depend on comes before them.
-// Nothing loads modules later.
+// kernelModules are the modules of Debian's kernel that guests need. Modules that they depend on are added. Nothing
+// loads modules later.
 var kernelModules = []string{"virtio_pci", "virtio_blk", "virtio_net", "virtio_console", "crc32c_generic", "ext4",
 	"overlay", "dm-mod", "dm-thin-pool", "dm-snapshot"}
 

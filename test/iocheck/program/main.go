@@ -55,7 +55,7 @@ func run(args []string) error {
 		return err
 	}
 	defer func() { _ = volume.Close() }()
-	// Direct I/O takes buffers that begin at a page.
+	// Direct I/O requires buffers that are aligned to a page.
 	buffer, err := unix.Mmap(-1, 0, iocheck.BlockSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		return err

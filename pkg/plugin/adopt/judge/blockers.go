@@ -13,8 +13,8 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/copies"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/adopt/seen"
-	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/linstorclient"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -213,7 +213,7 @@ func (s *facts) nodeBlockers() []Blocker {
 		if s.Linstor.Running && n.Status != "ONLINE" {
 			offline = append(offline, n.Name+" ("+n.Status+")")
 		}
-		if linstorclient.Leaves(n.Flags) {
+		if copies.Going(n.Flags) {
 			leaving = append(leaving, n.Name+" ("+strings.Join(n.Flags, ", ")+")")
 		}
 		switch k := s.kubernetesNode(n.Name); {
@@ -253,7 +253,7 @@ func (s *facts) copyBlockers() []Blocker {
 	for i := range s.Linstor.Copies {
 		v := &s.Linstor.Copies[i]
 		where := v.Resource + " on " + v.Node
-		if linstorclient.Leaves(v.Flags) {
+		if copies.Going(v.Flags) {
 			leaving = append(leaving, where+" ("+strings.Join(v.Flags, ", ")+")")
 			continue
 		}

@@ -9,8 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/copies"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/adopt/seen"
-	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/linstorclient"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -182,7 +182,7 @@ func (s *facts) elsewhere(v *seen.Copy) bool {
 			return false
 		}
 		n := s.Linstor.Nodes[o.Node]
-		if n == nil || linstorclient.Leaves(n.Flags) || linstorclient.Leaves(o.Flags) {
+		if n == nil || copies.Going(n.Flags) || copies.Going(o.Flags) {
 			return false
 		}
 		return !s.Linstor.Running || n.Status == "ONLINE" && o.Good()

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/copies"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/access"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/linstorclient"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
@@ -71,7 +72,7 @@ type Copy struct {
 
 // Good reports whether all volumes of the copy are known to be whole, and to stay.
 func (v *Copy) Good() bool {
-	return !v.Diskless && !linstorclient.Leaves(v.Flags) && len(v.Disks) > 0 &&
+	return !v.Diskless && !copies.Going(v.Flags) && len(v.Disks) > 0 &&
 		!slices.ContainsFunc(v.Disks, func(d string) bool { return d != "UpToDate" })
 }
 
@@ -153,7 +154,7 @@ type (
 		State struct {
 			InUse *bool `json:"in_use"`
 		} `json:"state"`
-		Layers  linstorclient.Layer `json:"layer_object"`
+		Layers  copies.Layer `json:"layer_object"`
 		Volumes []struct {
 			State struct {
 				Disk        string `json:"disk_state"`
@@ -204,7 +205,7 @@ func fromClient(ctx context.Context, namespace string, linstor Linstor) (*State,
 
 func (r *resourceEntry) copied() Copy {
 	v := Copy{Resource: r.Name, Node: strings.ToLower(r.Node), Flags: r.Flags, InUse: r.State.InUse,
-		Diskless: linstorclient.Diskless(r.Flags), Local: r.Layers.Local()}
+		Diskless: copies.Diskless(r.Flags), Local: r.Layers.Local()}
 	for _, volume := range r.Volumes {
 		v.Disks = append(v.Disks, cmp.Or(volume.State.Disk, "Unknown"))
 		for _, peer := range volume.State.Replication {
