@@ -153,6 +153,13 @@ test-real: ## Test with real Kubernetes nodes on this machine. Requires root and
 test-drbd: ## Test with a real DRBD and LINSTOR, in QEMU guests. Requires root, DRBD_MODULES=DIR and REAL_IMAGES=DIR (CONTRIBUTING.md).
 	$(GO) test $(QUICK) -v -count=1 -timeout $(TEST_TIMEOUT) $(if $(RUN),-run '$(RUN)') $(TESTFLAGS) ./test/drbd
 
+# The checker runs in pods of any image, so it is linked statically.
+.PHONY: e2e-real
+e2e-real: ## Test any Kubernetes cluster with a StorageCluster. KUBECONFIG=FILE names it; ARGS=--help lists the flags (docs/how-to/test-your-cluster.md).
+	@CGO_ENABLED=0 GOOS=linux GOARCH=$(or $(NODE_ARCH),$(shell $(GO) env GOARCH)) $(GO) build -trimpath -o .cache/bin/iocheck ./test/iocheck/program
+	@$(GO) build -o .cache/bin/e2e-real ./test/anycluster/program
+	@.cache/bin/e2e-real --kubeconfig='$(KUBECONFIG)' --checker=.cache/bin/iocheck $(ARGS)
+
 .PHONY: chaos
 chaos: kube s3 ## Inject faults into the simulated cluster and check that no data is lost. CAMPAIGN=TestCrash PART=1/3 SEED=1 runs only a part (docs/chaos.md).
 	CHAOS=full PART=$(PART) $(GO) test -p 1 ./test/chaos ./test/model -v -count=1 -parallel $(PARALLEL) -timeout $(CHAOS_TIMEOUT) -run '$(CAMPAIGN)' $(TESTFLAGS)

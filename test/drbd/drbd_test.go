@@ -34,9 +34,19 @@ func TestDRBD(t *testing.T) {
 		name string
 		test func(*lab)
 	}{{"states", (*lab).goThrough}, {"failover", (*lab).failOver}, {"evacuation", (*lab).emptyNode}} {
-		if !t.Run(part.name, func(t *testing.T) { part.test(l.in(t)) }) {
-			t.Fatal("the next part expects a healthy cluster")
-		}
+		l.finish(part.name, part.test)
+	}
+}
+
+// finish runs a test within the test. It may fail, but must come to its end: what follows expects a healthy cluster.
+func (l *lab) finish(name string, test func(*lab)) {
+	finished := false
+	l.T.(*testing.T).Run(name, func(t *testing.T) { //nolint:forcetypeassert // it is one
+		test(l.in(t))
+		finished = true
+	})
+	if !finished {
+		l.T.Fatal("what follows expects a healthy cluster")
 	}
 }
 
@@ -57,8 +67,7 @@ type scene struct {
 // goThrough goes through the states of a volume, and prints what LINSTOR and the operator make of each.
 func (l *lab) goThrough() {
 	for _, s := range scenes() {
-		ok := l.T.(*testing.T).Run(s.name, func(t *testing.T) { //nolint:forcetypeassert // it is one
-			l := l.in(t)
+		l.finish(s.name, func(l *lab) {
 			if s.make != nil {
 				s.make(l)
 			}
@@ -71,9 +80,6 @@ func (l *lab) goThrough() {
 			}
 			l.allWell(volume, plain)
 		})
-		if !ok {
-			l.T.Fatal("the next part expects a healthy cluster")
-		}
 	}
 }
 

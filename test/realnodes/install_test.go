@@ -47,6 +47,7 @@ func TestInstall(t *testing.T) {
 		{"power-cut", cutPower},
 		{"drain", drain},
 		{"configuration", changeConfiguration},
+		{"any-cluster", testAsAnyCluster},
 	} {
 		if !t.Run(step.name, func(t *testing.T) { step.do(c.in(t)) }) {
 			return // the next step expects a healthy cluster
