@@ -277,7 +277,7 @@ func volumesHealthy(s *cluster.Snapshot) verdict {
 	case !known:
 		return unknown(conditions.ReasonUnknown, "the replica states are not known yet")
 	case len(volumes) == 0 || volumes[0].State() == copies.Healthy:
-		return yes(conditions.ReasonAsExpected, "all volumes have all their replicas")
+		return yes(conditions.ReasonAsExpected, "all volumes have all their replicas"+copies.Leftovers(volumes))
 	}
 	bad := slices.DeleteFunc(volumes, func(v copies.Volume) bool { return v.State() == copies.Healthy })
 	var names []string

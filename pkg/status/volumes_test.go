@@ -36,6 +36,8 @@ func TestVolumes(t *testing.T) {
 	plain := linstor.Resource{Name: "pvc-1", Node: n0, Diskful: true, Local: true, States: []string{""}}
 	goes := copyOf("pvc-1", n1, "Inconsistent")
 	goes.Flags = []string{linstor.FlagDelete}
+	skips := copyOf("pvc-1", n1, "UpToDate")
+	skips.SkipsDisk = true
 	for name, tc := range map[string]struct {
 		resources []linstor.Resource
 		down      int
@@ -45,6 +47,10 @@ func TestVolumes(t *testing.T) {
 		"whole": {[]linstor.Resource{copyOf("pvc-1", n0, "UpToDate"), copyOf("pvc-1", n1, "UpToDate"),
 			{Name: "pvc-1", Node: n2, States: []string{"Diskless"}}}, 0,
 			volumespec.VolumesStatus{Healthy: 1}, "True/AsExpected all volumes have all their replicas"},
+		"a repaired disk": {[]linstor.Resource{copyOf("pvc-1", n0, "UpToDate"), skips}, 0,
+			volumespec.VolumesStatus{Healthy: 1}, "True/AsExpected all volumes have all their replicas; " +
+				"DrbdOptions/SkipDisk is still set for pvc-1 on " + n1 +
+				": after a restart of the node, DRBD will not use the disk; delete the property"},
 		"a copy is outdated": {[]linstor.Resource{copyOf("pvc-1", n0, "UpToDate"), copyOf("pvc-1", n1, "Outdated")}, 0,
 			volumespec.VolumesStatus{Degraded: 1}, "False/Degraded pvc-1 has 1 of 2 replicas"},
 		"a node is away": {[]linstor.Resource{copyOf("pvc-1", n0, ""), copyOf("pvc-1", n1, "UpToDate")}, 1,

@@ -94,7 +94,7 @@ type step struct {
 	do   func(context.Context, *run) error
 }
 
-// do does a step, and reads the records back. It returns false if the next step could not begin.
+// do does a step, and reads the records back. It returns false if the test must stop.
 func (r *run) do(ctx context.Context, s step) bool {
 	if why := r.skips(ctx, s); why != "" {
 		r.add(Line{Step: s.name, Result: Skipped, Text: why})

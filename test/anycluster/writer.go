@@ -31,13 +31,18 @@ const (
 type writer struct {
 	claim, pod, node string
 	id               string
-	// safe is the last record that was said to be safe, by this pod or an earlier one.
+	// safe is the last record that this pod or an earlier one reported as safe.
 	safe *atomic.Uint64
 	stop context.CancelFunc
 	done chan error
 }
 
-// safe is the last record that the writer has said to be safe.
+// iocheck is a command in pods: the checker, applied to the records.
+func (w *writer) iocheck(verb string) string {
+	return fmt.Sprintf("/checker/iocheck %s /data/records %s %s", verb, w.id, blocks)
+}
+
+// safe is the last record that the writer has reported as safe.
 func (r *run) safe() uint64 {
 	if r.writer == nil {
 		return 0
@@ -66,10 +71,13 @@ func (r *run) startPod(ctx context.Context, claim, notOn string) (name, node str
 		Spec: corev1.PodSpec{AutomountServiceAccountToken: ptr.To(false), RestartPolicy: corev1.RestartPolicyNever,
 			TerminationGracePeriodSeconds: ptr.To[int64](5),
 			Containers: []corev1.Container{{Name: "main", Image: r.Image,
-				Command:      []string{"/bin/sh", "-c", "trap 'exit 0' TERM; while :; do sleep 1; done"},
-				VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}}},
-			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
-				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}}}}
+				Command: []string{"/bin/sh", "-c", "trap 'exit 0' TERM; while :; do sleep 1; done"},
+				VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"},
+					{Name: "checker", MountPath: "/checker"}}}},
+			Volumes: []corev1.Volume{
+				{Name: "checker", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+				{Name: "data", VolumeSource: corev1.VolumeSource{
+					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}}}}
 	if notOn != "" {
 		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
@@ -97,7 +105,7 @@ func (r *run) copyChecker(ctx context.Context, pod string) error {
 		return err
 	}
 	defer func() { _ = f.Close() }()
-	_, err = r.exec(ctx, f, nil, pod, "cat >/tmp/iocheck && chmod +x /tmp/iocheck")
+	_, err = r.exec(ctx, f, nil, pod, "cat >/checker/iocheck && chmod +x /checker/iocheck")
 	return err
 }
 
@@ -110,7 +118,7 @@ func (r *run) exec(ctx context.Context, in io.Reader, out io.Writer, pod, script
 	return r.Kubectl(ctx, in, out, append(args, "--", "/bin/sh", "-c", script)...)
 }
 
-// startWriting creates the volume and begins to write to it.
+// startWriting creates the volume and starts to write to it.
 func (r *run) startWriting(ctx context.Context) error {
 	id := make([]byte, 16)
 	if _, err := rand.Read(id); err != nil {
@@ -124,8 +132,7 @@ func (r *run) startWriting(ctx context.Context) error {
 	if r.writer.pod, r.writer.node, err = r.startPod(ctx, r.writer.claim, ""); err != nil {
 		return err
 	}
-	clear := "/tmp/iocheck clear /data/records " + r.writer.id + " " + blocks
-	if _, err := r.exec(ctx, nil, nil, r.writer.pod, clear); err != nil {
+	if _, err := r.exec(ctx, nil, nil, r.writer.pod, r.writer.iocheck("clear")); err != nil {
 		return err
 	}
 	return r.write(ctx)
@@ -140,8 +147,7 @@ func (r *run) write(ctx context.Context) error {
 	w.done = make(chan error, 1)
 	lines, out := io.Pipe()
 	go func() {
-		_, err := r.exec(writing, nil, out, w.pod,
-			"echo $$ >/tmp/pid; exec /tmp/iocheck write /data/records "+w.id+" "+blocks)
+		_, err := r.exec(writing, nil, out, w.pod, "echo $$ >/checker/pid; exec "+w.iocheck("write"))
 		_ = out.CloseWithError(err)
 		w.done <- err
 	}()
@@ -181,13 +187,13 @@ func (r *run) stopWriting(ctx context.Context) {
 	}
 	limit, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	_, _ = r.exec(limit, nil, nil, w.pod, "p=$(cat /tmp/pid) && kill $p && while [ -e /proc/$p ]; do sleep 1; done")
+	_, _ = r.exec(limit, nil, nil, w.pod, "p=$(cat /checker/pid) && kill $p && while [ -e /proc/$p ]; do sleep 1; done")
 	w.stop()
-	<-w.done
+	_ = <-w.done // it was stopped
 	w.stop = nil
 }
 
-// readBack moves the volume to another node, checks there that all records are there, and goes on writing.
+// readBack moves the volume to another node, checks there that all records are there, and continues to write.
 func (r *run) readBack(ctx context.Context) error {
 	w := r.writer
 	r.stopWriting(ctx)
@@ -207,8 +213,7 @@ func (r *run) readBack(ctx context.Context) error {
 
 // check checks the records of a volume up to one.
 func (r *run) check(ctx context.Context, pod string, safe uint64) error {
-	out, err := r.exec(ctx, nil, nil, pod, fmt.Sprintf("/tmp/iocheck check /data/records %s %s %d", r.writer.id, blocks,
-		safe))
+	out, err := r.exec(ctx, nil, nil, pod, fmt.Sprintf("%s %d", r.writer.iocheck("check"), safe))
 	if err != nil {
 		r.evidence = true
 		return fmt.Errorf("the records up to %d: %s: %w", safe, strings.TrimSpace(out), err)

@@ -25,9 +25,9 @@ func (l *lab) emptyNode() {
 	l.must(l.api.SetNodeProperties(l.ctx, node, marks, nil))
 	var steps []string
 	l.Eventually(node+" is removed from LINSTOR", func() error {
-		v := l.look()
-		if v.Node(node) == nil {
-			return nil
+		v, err := l.view()
+		if err != nil || v.Node(node) == nil {
+			return err
 		}
 		w := world(l.T, v)
 		w.Leaves(v1alpha1.NodesEvacuate, node)
@@ -37,17 +37,17 @@ func (l *lab) emptyNode() {
 			return err
 		}
 		what := text(w.LeaveOf(node))
+		if key := "leave/" + node; slices.Contains(r.Keys(), key) {
+			if err := r.Run(l.T.(*testing.T), key); err != nil { //nolint:forcetypeassert // it is one
+				what += ": " + err.Error()
+			}
+		}
 		if len(steps) == 0 || steps[len(steps)-1] != what {
 			steps = append(steps, what)
-		}
-		if key := "leave/" + node; slices.Contains(r.Keys(), key) {
-			return errors.Join(r.Run(l.T.(*testing.T), key), errors.New(what)) //nolint:forcetypeassert // it is one
+			l.T.Log(what)
 		}
 		return errors.New(what)
 	})
-	for _, s := range steps {
-		l.T.Log(s)
-	}
 	safe := l.safe("n01")
 	l.until("the replica was rebuilt on n03", func(v *linstor.View) error {
 		if r := of(v, volume, "n03"); !r.Diskful || !r.UpToDate() {

@@ -118,7 +118,18 @@ func scenes() []scene {
 			},
 		},
 		{name: "disk repaired, SkipDisk stays",
-			want: []string{"health: Healthy: pvc-1 has 2 of 2 replicas", "drain n01: allowed"},
+			want: []string{"health: Healthy: pvc-1 has 2 of 2 replicas, SkipDisk on n02", "drain n01: allowed"},
+			next: true,
+		},
+		{name: "SkipDisk stays, node restarted",
+			make: func(l *lab) {
+				l.guest("n02").PowerOff()
+				l.powerOn("n02")
+				l.online("n02")
+				l.until("n02 is Diskless", func(v *linstor.View) error { return failed(v, volume, "n02") })
+			},
+			want: []string{"health: Degraded: pvc-1 has 1 of 2 replicas (the disk on n02 failed)",
+				"drain n01: refused: it has the last healthy replica of 1 volume: pvc-1"},
 			end: func(l *lab) { // as docs/troubleshooting.md says
 				l.send("PUT", "/v1/resource-definitions/"+volume+"/resources/n02", change(linstor.PropSkipDisk, ""))
 			},
@@ -139,11 +150,12 @@ func scenes() []scene {
 			make: func(l *lab) {
 				l.guest("n02").PowerOff()
 				l.shows(volume, "n01 in use UpToDate 10101 n02:down n03:up", "n02 ", "n03 ")
+				l.shows(plain, "n01 UpToDate 10101 n02:down", "n02 ")
 				l.until("n02 is OFFLINE", func(v *linstor.View) error { return offline(v, "n02") })
 			},
 			off: []string{"n02"},
-			want: []string{"health: Degraded: pvc-1 has 1 of 2 replicas", "drain n01: refused: node n02 is down",
-				"drain n02: allowed"},
+			want: []string{"health: Degraded: pvc-1 has 1 of 2 replicas", "health: Degraded: pvc-2 has 1 of 2 replicas",
+				"drain n01: refused: node n02 is down", "drain n02: allowed"},
 			end: func(l *lab) {
 				l.powerOn("n02")
 				l.online("n02")

@@ -14,6 +14,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/replica"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
 // seen is what LINSTOR reports of a volume: for each resource, by node, "n01 in use UpToDate 10102 n02:up n03:down".
@@ -62,7 +63,8 @@ func world(t testing.TB, v *linstor.View, off ...string) *clustertest.World {
 	t.Helper()
 	w := clustertest.NewWorld(t, 3)
 	rest := w.Linstor.View
-	v.TakenAt, v.LocalID = rest.TakenAt, rest.LocalID
+	v.TakenAt = rest.TakenAt
+	w.Claim(func(c *resources.ClaimData) { c.LocalID = v.LocalID })
 	v.Properties = rest.Properties
 	v.Volumes = len(volumesOf(v))
 	for name, n := range v.Nodes {
@@ -109,7 +111,12 @@ func verdict(t testing.TB, fresh func() *linstor.View, off ...string) []string {
 		out = append(out, "health: not known")
 	}
 	for i := range volumes {
-		out = append(out, "health: "+volumes[i].State().String()+": "+volumes[i].String())
+		v := &volumes[i]
+		line := "health: " + v.State().String() + ": " + v.String()
+		if len(v.Skipping) > 0 {
+			line += ", SkipDisk on " + strings.Join(v.Skipping, ", ")
+		}
+		out = append(out, line)
 	}
 	for _, node := range []string{"n01", "n02", "n03"} {
 		out = append(out, "drain "+node+": "+drain(t, world(t, fresh(), off...), node),

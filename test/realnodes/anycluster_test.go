@@ -10,8 +10,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/gobin"
 )
 
-// testAsAnyCluster runs what "make e2e-real" runs on administrators' clusters. Here, a snapshot has what was in a volume
-// when it was last unmounted, so that step is left out.
+// testAsAnyCluster runs what "make e2e-real" runs on administrators' clusters. Here, a snapshot has what was in a
+// volume when it was last unmounted, so that step is left out.
 func testAsAnyCluster(c *cluster) {
 	checker := gobin.Compilation{Dir: "../iocheck/program", Package: ".", Out: filepath.Join(c.dir, "iocheck"),
 		Flags: []string{"-trimpath"}, Static: true, Log: os.Stderr}

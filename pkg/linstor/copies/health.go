@@ -35,8 +35,9 @@ type Volume struct {
 	// has given up on one of these connections (StandAlone), so that only an administrator can restore it.
 	Apart   [][2]string
 	Refused bool
-	// Failed are the nodes on which LINSTOR keeps a replica away from its disk after an I/O error, sorted.
-	Failed []string
+	// Failed are the nodes on which LINSTOR keeps a replica away from its disk after an I/O error, sorted. On those in
+	// Skipping, it will do so after a restart: the disk is in use again, but the property SkipDisk was not deleted.
+	Failed, Skipping []string
 }
 
 // String is the state's name.
@@ -109,6 +110,21 @@ func Volumes(all []linstor.Resource, online func(node string) bool) []Volume {
 	return out
 }
 
+// Leftovers names the disks in Skipping, for the end of a message about healthy volumes; "" if there are none.
+func Leftovers(volumes []Volume) string {
+	var out []string
+	for i := range volumes {
+		for _, node := range volumes[i].Skipping {
+			out = append(out, volumes[i].Name+" on "+node)
+		}
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return "; " + linstor.PropSkipDisk + " is still set for " + text.ListSome(out) +
+		": after a restart of the node, DRBD will not use the disk; delete the property"
+}
+
 // troubled is 1 if Trouble says anything, else 0.
 func (v *Volume) troubled() int { return min(1, len(v.Blocked)+len(v.Apart)+len(v.Failed)) }
 
@@ -134,11 +150,15 @@ func judge(name string, copies []*linstor.Resource, online func(node string) boo
 		case online(r.Node) && !HasState(r):
 			v.New++
 		}
-		if r.SkipsDisk && within(r, "Diskless", "Failed") {
+		switch {
+		case r.SkipsDisk && within(r, "Diskless", "Failed"):
 			v.Failed = append(v.Failed, r.Node)
+		case r.SkipsDisk && r.UpToDate():
+			v.Skipping = append(v.Skipping, r.Node)
 		}
 	}
 	slices.Sort(v.Failed)
+	slices.Sort(v.Skipping)
 	return v
 }
 
