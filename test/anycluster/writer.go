@@ -34,7 +34,9 @@ type writer struct {
 	// safe is the last record that this pod or an earlier one reported as safe.
 	safe *atomic.Uint64
 	stop context.CancelFunc
-	done chan error
+	// done is closed when the writer has ended, with failure as the reason.
+	done    chan struct{}
+	failure error
 }
 
 // iocheck is a command in pods: the checker, applied to the records.
@@ -144,12 +146,13 @@ func (r *run) write(ctx context.Context) error {
 	from := w.safe.Load()
 	var writing context.Context
 	writing, w.stop = context.WithCancel(ctx)
-	w.done = make(chan error, 1)
+	w.done = make(chan struct{})
 	lines, out := io.Pipe()
 	go func() {
 		_, err := r.exec(writing, nil, out, w.pod, "echo $$ >/checker/pid; exec "+w.iocheck("write"))
 		_ = out.CloseWithError(err)
-		w.done <- err
+		w.failure = err
+		close(w.done)
 	}()
 	go func() {
 		scanner := bufio.NewScanner(lines)
@@ -163,8 +166,11 @@ func (r *run) write(ctx context.Context) error {
 	}()
 	ended := false
 	err := r.until(ctx, "records are written", func(context.Context) error {
-		if ended = len(w.done) > 0; ended {
+		select {
+		case <-w.done:
+			ended = true
 			return nil
+		default:
 		}
 		if n := w.safe.Load(); n < from+100 {
 			return fmt.Errorf("%d are safe", n-from)
@@ -172,9 +178,7 @@ func (r *run) write(ctx context.Context) error {
 		return nil
 	})
 	if ended {
-		err := <-w.done
-		w.done <- err
-		return errors.Join(errors.New("the writer has ended"), err)
+		return errors.Join(errors.New("the writer has ended"), w.failure)
 	}
 	return err
 }
@@ -189,7 +193,7 @@ func (r *run) stopWriting(ctx context.Context) {
 	defer cancel()
 	_, _ = r.exec(limit, nil, nil, w.pod, "p=$(cat /checker/pid) && kill $p && while [ -e /proc/$p ]; do sleep 1; done")
 	w.stop()
-	_ = <-w.done // it was stopped
+	<-w.done
 	w.stop = nil
 }
 
